@@ -1,0 +1,7 @@
+"""The application."""
+
+from django.apps import AppConfig
+
+
+class AuditConfig(AppConfig):
+    name = "audit"

@@ -1,0 +1,7 @@
+"""The application."""
+
+from django.apps import AppConfig
+
+
+class GatekeeperConfig(AppConfig):
+    name = "gatekeeper"

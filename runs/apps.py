@@ -1,0 +1,7 @@
+"""The application."""
+
+from django.apps import AppConfig
+
+
+class RunsConfig(AppConfig):
+    name = "runs"

@@ -1,0 +1,20 @@
+"""The Celery application: `celery -A superbiz worker|beat`."""
+
+import os
+
+from celery import Celery
+from celery.signals import setup_logging
+
+from superbiz.env import load_env_or_exit
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "superbiz.settings")
+load_env_or_exit()
+
+app = Celery("superbiz")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()
+
+
+@setup_logging.connect
+def _keep_djangos_logging(**_kwargs: object) -> None:
+    """A receiver of this signal is what tells Celery to leave logging to Django's `LOGGING`."""

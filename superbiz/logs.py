@@ -1,0 +1,62 @@
+"""One logging set-up for every process: key=value lines on stderr."""
+
+from typing import Any
+
+import structlog
+
+_SHARED_PROCESSORS: list[Any] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.ExtraAdder(),
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    structlog.processors.StackInfoRenderer(),
+    structlog.processors.format_exc_info,
+]
+
+
+def _printable_keys(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Libraries may log any key; logfmt refuses those with white space."""
+    return {"_".join(str(key).split()) or "_": value for key, value in event.items()}
+
+
+def configure_structlog() -> None:
+    """Route structlog's loggers through the standard library's, so that one formatter renders all."""
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *_SHARED_PROCESSORS,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+
+
+def logging_config(*, process: str, debug: bool) -> dict[str, Any]:
+    """The `dictConfig` of a process: ours at INFO (DEBUG when debugging), libraries at WARNING.
+
+    A one-off command shows warnings only: its stdout and stderr belong to the person who typed it.
+    """
+    ours = "DEBUG" if debug else "WARNING" if process == "command" else "INFO"
+    renderer = structlog.processors.LogfmtRenderer(
+        key_order=["timestamp", "level", "logger", "event"], drop_missing=True, bool_as_flag=False
+    )
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "logfmt": {
+                "()": structlog.stdlib.ProcessorFormatter,
+                "foreign_pre_chain": _SHARED_PROCESSORS,
+                "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, _printable_keys, renderer],
+            }
+        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "logfmt"}},
+        "root": {"handlers": ["stderr"], "level": "WARNING"},
+        "loggers": {
+            name: {"level": ours} for name in ("superbiz", "audit", "runs", "gatekeeper", "prompts", "uvicorn.error")
+        },
+    }

@@ -1,0 +1,103 @@
+"""Where things lie under `SUPERBIZ_VAR`, and the addresses of the embedded servers that follow from it.
+
+    var/
+      secret_key             the generated secret key (0600)
+      postgres/ valkey/      data of the embedded servers
+      run/                   sockets, the lock of a running `up`, services.json
+      log/                   one log file a process
+      beat/                  the beat schedule
+"""
+
+import contextlib
+import hashlib
+import os
+import secrets
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+# sun_path holds 108 bytes on Linux and 104 on macOS, and PostgreSQL appends ".s.PGSQL.5432.lock".
+SOCKET_PATH_MAX = 100
+POSTGRES_SOCKET_NAME = ".s.PGSQL.5432"
+DATABASE_NAME = "superbiz"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders and files of one instance, all derived from its `SUPERBIZ_VAR`."""
+
+    var: Path
+
+    @property
+    def run(self) -> Path:
+        return self.var / "run"
+
+    @property
+    def log(self) -> Path:
+        return self.var / "log"
+
+    @property
+    def beat_schedule(self) -> Path:
+        return self.var / "beat" / "schedule"
+
+    @property
+    def postgres_data(self) -> Path:
+        return self.var / "postgres"
+
+    @property
+    def valkey_data(self) -> Path:
+        return self.var / "valkey"
+
+    @property
+    def up_lock(self) -> Path:
+        """Held by a running `up` for as long as it lives."""
+        return self.run / "up.lock"
+
+    @property
+    def services_lock(self) -> Path:
+        """Held by whoever runs the embedded servers, for as long as they run."""
+        return self.run / "services.lock"
+
+    @property
+    def services_file(self) -> Path:
+        return self.run / "services.json"
+
+    @property
+    def sockets(self) -> Path:
+        """`run/`, or a short folder named after it where socket paths there would be too long."""
+        if len(os.fsencode(self.run / f"{POSTGRES_SOCKET_NAME}.lock")) <= SOCKET_PATH_MAX:
+            return self.run
+        digest = hashlib.sha256(os.fsencode(self.run)).hexdigest()[:12]
+        return Path(tempfile.gettempdir()) / f"superbiz-{os.getuid()}-{digest}"
+
+    @property
+    def postgres_socket(self) -> Path:
+        return self.sockets / POSTGRES_SOCKET_NAME
+
+    @property
+    def valkey_socket(self) -> Path:
+        return self.sockets / "valkey.sock"
+
+    def database_url(self, name: str = DATABASE_NAME) -> str:
+        """The embedded PostgreSQL's address."""
+        return f"postgresql://postgres:@/{name}?host={self.sockets}"
+
+    def redis_url(self) -> str:
+        """The embedded Valkey's address."""
+        return f"unix://{self.valkey_socket}?db=0"
+
+
+def secret_key(var: Path) -> str:
+    """The instance's generated secret key, made on first use; two processes that race agree on one."""
+    path = var / "secret_key"
+    if not path.exists():
+        var.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(dir=var, prefix=".secret_key.")
+        try:
+            with os.fdopen(handle, "w", encoding="ascii") as file:
+                file.write(secrets.token_urlsafe(64))
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)
+        finally:
+            os.unlink(draft)
+    return path.read_text(encoding="ascii").strip()

@@ -1,0 +1,232 @@
+"""Django's settings, all derived from the environment (`superbiz.env`)."""
+
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from csp.constants import NONE, SELF
+from django.utils.translation import gettext_lazy as _
+from psycopg.conninfo import conninfo_to_dict
+
+from superbiz import places
+from superbiz.env import BASE_DIR, LOOPBACK_HOSTS, load_env_or_exit
+from superbiz.logs import configure_structlog, logging_config
+
+SUPERBIZ = load_env_or_exit()
+PLACES = places.Places(SUPERBIZ.var)
+
+DEBUG = SUPERBIZ.debug
+SECRET_KEY = SUPERBIZ.secret_key.get_secret_value() if SUPERBIZ.secret_key else places.secret_key(SUPERBIZ.var)
+# Loopback is always answered: `up` asks /readyz there, whatever name people use from outside.
+ALLOWED_HOSTS = list(dict.fromkeys([*SUPERBIZ.allowed_hosts, *LOOPBACK_HOSTS]))
+BEHIND_TLS = not DEBUG and not SUPERBIZ.loopback_only
+
+INSTALLED_APPS = [
+    "superbiz",
+    "audit",
+    "runs",
+    "gatekeeper",
+    "prompts",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "pgtrigger",
+    "template_partials",
+    "django_htmx",
+    "csp",
+    "ninja",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "superbiz.urls"
+ASGI_APPLICATION = "superbiz.asgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+# --- PostgreSQL -------------------------------------------------------------------------------------------------
+
+# The connection budget: the most that one process of each kind holds open. One web, one worker, one beat and a few
+# commands side by side come to about 50, well under the embedded server's max_connections of 100.
+CONNECTION_BUDGET = {"web": 20, "worker": 16, "beat": 2, "command": 4}
+
+
+def _database(url: str, *, pool_max: int) -> dict[str, Any]:
+    """Django's database entry for a libpq address, whatever form it has (TCP, socket folder, extra parameters)."""
+    parts: dict[str, Any] = conninfo_to_dict(url)
+    options = {key: value for key, value in parts.items() if key not in {"dbname", "user", "password", "host", "port"}}
+    # JIT compilation costs more than it saves on short statements.
+    options["options"] = f"{options.get('options', '')} -c jit=off".strip()
+    options["pool"] = {"min_size": 1, "max_size": pool_max, "timeout": 10, "max_idle": 120}
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.get("dbname", ""),
+        "USER": parts.get("user", ""),
+        "PASSWORD": parts.get("password", ""),
+        "HOST": parts.get("host", ""),
+        "PORT": parts.get("port", ""),
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": options,
+    }
+
+
+DATABASES = {
+    "default": _database(
+        SUPERBIZ.database_url or PLACES.database_url(), pool_max=CONNECTION_BUDGET[SUPERBIZ.process]
+    ),
+}
+
+# --- Redis or Valkey: cache and broker --------------------------------------------------------------------------
+
+REDIS_URL = SUPERBIZ.redis_url or PLACES.redis_url()
+REDIS_CONNECT_TIMEOUT_S = 1.0
+
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "superbiz",
+        "OPTIONS": {"socket_connect_timeout": REDIS_CONNECT_TIMEOUT_S, "socket_timeout": 5.0},
+    }
+}
+
+
+def _broker_url(redis_url: str) -> str:
+    """kombu's spelling of a redis-py address: sockets are `redis+socket://PATH?virtual_host=DB` there."""
+    parts = urlsplit(redis_url)
+    if parts.scheme != "unix":
+        return redis_url
+    query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    return f"redis+socket://{parts.path}?{urlencode({'virtual_host': query.pop('db', '0'), **query})}"
+
+
+CELERY_BROKER_URL = _broker_url(REDIS_URL)
+CELERY_RESULT_BACKEND = None
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_DEFAULT_QUEUE = "superbiz"
+CELERY_TASK_STORE_ERRORS_EVEN_IF_IGNORED = False
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_POOL = "threads"
+CELERY_WORKER_CONCURRENCY = SUPERBIZ.worker_concurrency
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
+CELERY_BROKER_CONNECTION_TIMEOUT = REDIS_CONNECT_TIMEOUT_S
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    # Longer than any run may take, so that no message is handed out twice while its run still works.
+    "visibility_timeout": max(3600, 2 * SUPERBIZ.run_deadline_s),
+    "socket_connect_timeout": REDIS_CONNECT_TIMEOUT_S,
+    "socket_timeout": 5.0,
+}
+CELERY_BEAT_SCHEDULE = {
+    "reap": {"task": "runs.tasks.reap", "schedule": 5.0, "options": {"expires": 5.0}},
+}
+CELERY_TIMEZONE = "UTC"
+
+# --- The agent --------------------------------------------------------------------------------------------------
+
+# Told of every event of every run, in this order. Imported by dotted path, so that `runs` needs no `audit`.
+RUN_OBSERVERS = ["audit.recorder.LedgerRecorder", "runs.live.RunChanged"]
+
+# --- Language and time ------------------------------------------------------------------------------------------
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+
+# --- Static files -----------------------------------------------------------------------------------------------
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = SUPERBIZ.var / "static"
+# Files are served from where they lie: there is no build step and no collectstatic.
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+# --- Security ---------------------------------------------------------------------------------------------------
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+LOGIN_URL = "sign_in"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "sign_in"
+
+SESSION_COOKIE_NAME = "superbiz_session"
+SESSION_COOKIE_AGE = 14 * 24 * 3600
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = BEHIND_TLS
+CSRF_COOKIE_NAME = "superbiz_csrf"
+CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SECURE = BEHIND_TLS
+
+SECURE_SSL_REDIRECT = BEHIND_TLS
+# Machines inside the network (Alertmanager, probes, scrapers) may speak plain HTTP to the process itself.
+SECURE_REDIRECT_EXEMPT = [r"^api/", r"^healthz$", r"^readyz$", r"^metrics$"]
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if BEHIND_TLS else 0
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+# Sub-domains and browsers' preload lists belong to the owner of the whole domain, not to one service on it.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "manifest-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "object-src": [NONE],
+        "frame-ancestors": [NONE],
+    }
+}
+
+# --- Logging ----------------------------------------------------------------------------------------------------
+
+configure_structlog()
+LOGGING = logging_config(process=SUPERBIZ.process, debug=DEBUG)
