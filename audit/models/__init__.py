@@ -1,0 +1,14 @@
+from audit.models.access import ReasoningAccess
+from audit.models.ledgers import AgentReasoning, AgentStep, ModelCallRow, ToolInvocation
+from audit.models.trace import PrunedRun, TraceEvent, TraceHead
+
+__all__ = [
+    "AgentReasoning",
+    "AgentStep",
+    "ModelCallRow",
+    "PrunedRun",
+    "ReasoningAccess",
+    "ToolInvocation",
+    "TraceEvent",
+    "TraceHead",
+]

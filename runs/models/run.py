@@ -1,0 +1,180 @@
+"""The run's row: what was asked, where it stands, how it ended.
+
+Every change of `status` is one guarded UPDATE in `runs.lifecycle`; the constraints here say the same
+as the guards, so that a wrong state cannot be stored by anyone.
+"""
+
+from django.conf import settings
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import models
+from django.db.models import Q
+
+from gatekeeper.types import Intent, Verdict
+from runs.errors import CancelReason, FailureCode
+
+
+class RunStatus(models.TextChoices):
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    SUCCESS = "SUCCESS"
+    DEGRADED = "DEGRADED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+class RunOutcome(models.TextChoices):
+    SUCCESS = "SUCCESS"
+    DEGRADED = "DEGRADED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+TERMINAL = (RunStatus.SUCCESS, RunStatus.DEGRADED, RunStatus.FAILED, RunStatus.CANCELLED)
+
+
+class Trigger(models.TextChoices):
+    ALERT = "ALERT"
+    CHAT = "CHAT"
+    MANUAL = "MANUAL"
+    EVAL = "EVAL"
+
+
+class ReleaseDecision(models.TextChoices):
+    RELEASED = "RELEASED"
+    RELEASED_LOW_CONFIDENCE = "RELEASED_LOW_CONFIDENCE"
+    WITHHELD = "WITHHELD"
+
+
+def _values(enum: type) -> list[str]:
+    return [str(member.value) for member in enum]
+
+
+class DiagnosisRun(models.Model):
+    """`id` is the public run id. `subject` is a validated `runs.harness.run.Subject`: the alert or question as it came in."""
+
+    id = models.CharField(primary_key=True, max_length=40)
+    session = models.ForeignKey("runs.ChatSession", on_delete=models.PROTECT, related_name="runs")
+    alert = models.ForeignKey("runs.Alert", null=True, blank=True, on_delete=models.SET_NULL, related_name="runs")
+    trigger = models.CharField(max_length=10, choices=Trigger)
+    intent = models.CharField(max_length=20, null=True, blank=True)  # noqa: DJ001 (null until the run is routed)
+    status = models.CharField(max_length=10, choices=RunStatus, default=RunStatus.QUEUED)
+    outcome = models.CharField(max_length=10, choices=RunOutcome, null=True, blank=True)  # noqa: DJ001
+    verdict = models.CharField(max_length=12, null=True, blank=True)  # noqa: DJ001
+    release_decision = models.CharField(max_length=30, choices=ReleaseDecision, null=True, blank=True)  # noqa: DJ001
+    failure_code = models.CharField(max_length=30, null=True, blank=True)  # noqa: DJ001
+    cancel_reason = models.CharField(max_length=20, null=True, blank=True)  # noqa: DJ001
+
+    query = models.CharField(max_length=2000)
+    subject = models.JSONField(encoder=DjangoJSONEncoder)
+    published_result = models.JSONField(null=True, blank=True)
+    safe_content = models.JSONField(null=True, blank=True)
+    self_evaluation = models.JSONField(null=True, blank=True)
+
+    model = models.CharField(max_length=200, default="")
+    rule_set_version = models.PositiveIntegerField(null=True, blank=True)
+    prompt_set_version = models.CharField(max_length=40, null=True, blank=True)  # noqa: DJ001
+
+    input_tokens = models.PositiveBigIntegerField(default=0)
+    output_tokens = models.PositiveBigIntegerField(default=0)
+    cost_usd = models.DecimalField(max_digits=14, decimal_places=6, null=True, blank=True)
+    model_calls = models.PositiveIntegerField(default=0)
+    tool_calls = models.PositiveIntegerField(default=0)
+    emitted = models.JSONField(default=dict)
+
+    attempts = models.PositiveSmallIntegerField(default=0)
+    lease_token = models.CharField(max_length=40, null=True, blank=True)  # noqa: DJ001 (held only while RUNNING)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    cancel_requested_reason = models.CharField(max_length=20, null=True, blank=True)  # noqa: DJ001
+    enqueued_at = models.DateTimeField(null=True, blank=True)
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="requested_runs"
+    )
+    requested_by_token = models.ForeignKey(
+        "runs.ApiToken", null=True, blank=True, on_delete=models.SET_NULL, related_name="requested_runs"
+    )
+
+    queued_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    trace_event_count = models.PositiveIntegerField(null=True, blank=True)
+    trace_head_hash = models.CharField(max_length=64, null=True, blank=True)  # noqa: DJ001
+
+    class Meta:
+        db_table = "diagnosis_run"
+        constraints = [
+            models.CheckConstraint(condition=Q(status__in=RunStatus.values), name="run_status"),
+            models.CheckConstraint(condition=Q(trigger__in=Trigger.values), name="run_trigger"),
+            models.CheckConstraint(condition=Q(intent__isnull=True) | Q(intent__in=_values(Intent)), name="run_intent"),
+            models.CheckConstraint(
+                condition=Q(verdict__isnull=True) | Q(verdict__in=_values(Verdict)), name="run_verdict"
+            ),
+            models.CheckConstraint(
+                condition=(Q(outcome__isnull=True) & Q(status__in=["QUEUED", "RUNNING"]))
+                | (Q(outcome__isnull=False) & Q(outcome=models.F("status"))),
+                name="run_outcome_equals_terminal_status",
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=TERMINAL, finished_at__isnull=False)
+                | Q(status__in=["QUEUED", "RUNNING"], finished_at__isnull=True),
+                name="run_finished_at_iff_terminal",
+            ),
+            models.CheckConstraint(
+                condition=Q(status="FAILED", failure_code__in=_values(FailureCode))
+                | (~Q(status="FAILED") & Q(failure_code__isnull=True)),
+                name="run_failure_code_iff_failed",
+            ),
+            models.CheckConstraint(
+                condition=Q(status="CANCELLED", cancel_reason__in=_values(CancelReason))
+                | (~Q(status="CANCELLED") & Q(cancel_reason__isnull=True)),
+                name="run_cancel_reason_iff_cancelled",
+            ),
+            models.CheckConstraint(
+                condition=Q(published_result__isnull=True) | Q(status="SUCCESS"), name="run_published_only_with_success"
+            ),
+            models.CheckConstraint(
+                condition=~Q(status="SUCCESS")
+                | Q(published_result__isnull=False, release_decision__in=["RELEASED", "RELEASED_LOW_CONFIDENCE"]),
+                name="run_success_is_released",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status="DEGRADED") | Q(release_decision="WITHHELD"), name="run_degraded_is_withheld"
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=["SUCCESS", "DEGRADED"]) | Q(release_decision__isnull=True),
+                name="run_release_only_when_concluded",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status__in=TERMINAL) | Q(safe_content__isnull=False), name="run_terminal_has_safe_content"
+            ),
+            models.CheckConstraint(
+                condition=Q(status="RUNNING", lease_token__isnull=False, heartbeat_at__isnull=False)
+                | (~Q(status="RUNNING") & Q(lease_token__isnull=True)),
+                name="run_lease_iff_running",
+            ),
+            models.CheckConstraint(
+                condition=Q(cancel_requested_at__isnull=True, cancel_requested_reason__isnull=True)
+                | Q(cancel_requested_at__isnull=False, cancel_requested_reason__isnull=False),
+                name="run_cancel_request_whole",
+            ),
+        ]
+        indexes = [
+            # The run list, newest first, and its cursor.
+            models.Index(fields=["-queued_at", "-id"], name="idx_run_queued"),
+            # The runs of a session, newest first: trace without runId, routing history.
+            models.Index(fields=["session", "-queued_at", "-id"], name="idx_run_session"),
+            # The scan for runs that wait or whose heartbeat went stale.
+            models.Index(
+                fields=["status", "heartbeat_at"],
+                condition=Q(status__in=["QUEUED", "RUNNING"]),
+                name="idx_run_open",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.id
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.status in TERMINAL
