@@ -1,15 +1,48 @@
 #!/usr/bin/env python
-"""Django's command line."""
+"""Django's command line, on the embedded servers where no others are set."""
 
 import os
+import signal
 import sys
+from types import FrameType
+from typing import NoReturn
+
+from superbiz.env import exit_with, load_env_or_exit
+
+# Commands that read no database, or see to the servers themselves.
+WITHOUT_SERVICES = frozenset(
+    {"check", "collectstatic", "compilemessages", "diffsettings", "findstatic", "help", "makemessages", "up", "version"}
+)
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    """Leave through the `finally` blocks, so that a terminated command stops the servers that it started."""
+    raise SystemExit(128 + number)
 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "superbiz.settings")
+    env = load_env_or_exit()
+
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(sys.argv)
+    words = sys.argv[1:]
+    if not words or words[0] in WITHOUT_SERVICES or words[0].startswith("-") or {"-h", "--help"} & set(words):
+        execute_from_command_line(sys.argv)
+        return
+
+    from superbiz.embedded import ServiceError, services
+
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        with services(env) as found:
+            if found.started_here:
+                from superbiz.bootstrap import prepare_for
+
+                prepare_for(words[0])
+            execute_from_command_line(sys.argv)
+    except ServiceError as error:
+        exit_with(error)
 
 
 if __name__ == "__main__":

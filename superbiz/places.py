@@ -1,24 +1,24 @@
 """Where things lie under `SUPERBIZ_VAR`, and the addresses of the embedded servers that follow from it.
 
-    var/
-      secret_key             the generated secret key (0600)
-      postgres/ valkey/      data of the embedded servers
-      run/                   sockets, the lock of a running `up`, services.json
-      log/                   one log file a process
-      beat/                  the beat schedule
+var/
+  secret_key             the generated secret key (0600)
+  postgres/ valkey/      data of the embedded servers
+  run/                   sockets, locks, services.json, processes.json
+  log/                   one log file a process
+  beat/                  the beat schedule
 """
 
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-# sun_path holds 108 bytes on Linux and 104 on macOS, and PostgreSQL appends ".s.PGSQL.5432.lock".
+# sun_path holds 108 bytes on Linux and 104 on macOS.
 SOCKET_PATH_MAX = 100
-POSTGRES_SOCKET_NAME = ".s.PGSQL.5432"
 DATABASE_NAME = "superbiz"
 
 
@@ -54,25 +54,39 @@ class Places:
         return self.run / "up.lock"
 
     @property
-    def services_lock(self) -> Path:
-        """Held by whoever runs the embedded servers, for as long as they run."""
+    def owner_lock(self) -> Path:
+        """Held by whoever started the embedded servers, for as long as they run."""
         return self.run / "services.lock"
 
     @property
+    def guests_lock(self) -> Path:
+        """Shared by the commands that use servers started by another process."""
+        return self.run / "guests.lock"
+
+    @property
     def services_file(self) -> Path:
+        """The addresses of the embedded servers while they run."""
         return self.run / "services.json"
 
     @property
-    def sockets(self) -> Path:
-        """`run/`, or a short folder named after it where socket paths there would be too long."""
-        if len(os.fsencode(self.run / f"{POSTGRES_SOCKET_NAME}.lock")) <= SOCKET_PATH_MAX:
-            return self.run
-        digest = hashlib.sha256(os.fsencode(self.run)).hexdigest()[:12]
-        return Path(tempfile.gettempdir()) / f"superbiz-{os.getuid()}-{digest}"
+    def processes_file(self) -> Path:
+        """The processes that were started here, so that a later start can end what a killed one left."""
+        return self.run / "processes.json"
 
     @property
-    def postgres_socket(self) -> Path:
-        return self.sockets / POSTGRES_SOCKET_NAME
+    def sockets(self) -> Path:
+        """`run/`, or a short folder named after it where a socket path there would be too long or need quoting."""
+        longest = os.fsencode(self.run / "pg" / ".s.PGSQL.5432.lock")
+        if len(longest) <= SOCKET_PATH_MAX and re.fullmatch(rb"[A-Za-z0-9/._-]+", longest):
+            return self.run
+        digest = hashlib.sha256(os.fsencode(self.run)).hexdigest()[:12]
+        temp = tempfile.gettempdir()
+        return Path(temp if len(temp) < SOCKET_PATH_MAX // 2 else "/tmp") / f"superbiz-{os.getuid()}-{digest}"  # noqa: S108
+
+    @property
+    def postgres_sockets(self) -> Path:
+        """PostgreSQL's socket folder; its own, because the server may run as another system user."""
+        return self.sockets / "pg"
 
     @property
     def valkey_socket(self) -> Path:
@@ -80,7 +94,7 @@ class Places:
 
     def database_url(self, name: str = DATABASE_NAME) -> str:
         """The embedded PostgreSQL's address."""
-        return f"postgresql://postgres:@/{name}?host={self.sockets}"
+        return f"postgresql://postgres:@/{name}?host={self.postgres_sockets}"
 
     def redis_url(self) -> str:
         """The embedded Valkey's address."""
@@ -99,5 +113,5 @@ def secret_key(var: Path) -> str:
             with contextlib.suppress(FileExistsError):
                 os.link(draft, path)
         finally:
-            os.unlink(draft)
+            Path(draft).unlink()
     return path.read_text(encoding="ascii").strip()

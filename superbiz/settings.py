@@ -100,9 +100,7 @@ def _database(url: str, *, pool_max: int) -> dict[str, Any]:
 
 
 DATABASES = {
-    "default": _database(
-        SUPERBIZ.database_url or PLACES.database_url(), pool_max=CONNECTION_BUDGET[SUPERBIZ.process]
-    ),
+    "default": _database(SUPERBIZ.database_url or PLACES.database_url(), pool_max=CONNECTION_BUDGET[SUPERBIZ.process]),
 }
 
 # --- Redis or Valkey: cache and broker --------------------------------------------------------------------------

@@ -1,8 +1,14 @@
 """The URL root."""
 
 from django.contrib import admin
+from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
+
+from superbiz.signin import sign_in_link
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("sign-in/", LoginView.as_view(template_name="registration/sign_in.html"), name="sign_in"),
+    path("sign-in/<str:token>/", sign_in_link, name="sign_in_link"),
+    path("sign-out/", LogoutView.as_view(), name="sign_out"),
 ]
