@@ -10,10 +10,10 @@ import json
 import logging
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-import genai_prices
 import httpx2
+from genai_prices import calc_price
 from pydantic import BaseModel
 from pydantic_ai import messages as wire
 from pydantic_ai.direct import model_request
@@ -41,10 +41,9 @@ from runs.harness.ports import (
 )
 from runs.llm.client import open_client
 from runs.llm.failures import content_filtered, model_error
+from runs.llm.providers import OutputMode
 
 log = logging.getLogger(__name__)
-
-OutputMode: TypeAlias = Literal["native", "tool", "prompted"]
 
 # Retries are the kernel's, which records each attempt.
 _SETTINGS = ModelSettings(max_retries=0)
@@ -75,11 +74,10 @@ class Exchange:
             response = await model_request(
                 self._model, messages, model_settings=_SETTINGS, model_request_parameters=parameters
             )
-        except Exception as error:  # whatever an SDK raises over a server's answer is a failed model call
+        except Exception as error:  # noqa: BLE001  # SDKs raise anything over an odd answer; all of it is a failed call
             failure = model_error(error)
-            log.warning(
-                "model call failed: %s, %s (%s)", self._model.model_id, failure.error_code, type(error).__name__
-            )
+            kind = type(error).__name__
+            log.warning("model call failed: model=%s code=%s error=%s", self._model.model_id, failure.error_code, kind)
             # The SDK's exception quotes the server's body, so it must not reach a traceback in a log.
             raise failure from None
         return to_reply(response, request.schema_name)
@@ -167,7 +165,7 @@ def to_parameters(request: ModelRequest, mode: OutputMode) -> ModelRequestParame
     tools = [_function_tool(spec) for spec in request.tools]
     if mode == "tool":
         answer = ToolDefinition(
-            request.schema_name,
+            name=request.schema_name,
             parameters_json_schema=schema,
             description=_OUTPUT_TOOL_DESCRIPTION,
             strict=True,
@@ -186,7 +184,7 @@ def to_parameters(request: ModelRequest, mode: OutputMode) -> ModelRequestParame
 def _function_tool(spec: ToolSpec) -> ToolDefinition:
     # Not strict: strict schemas make every argument required, and most of a query's arguments are optional.
     return ToolDefinition(
-        spec.name, parameters_json_schema=dict(spec.parameters), description=spec.description, strict=False
+        name=spec.name, parameters_json_schema=dict(spec.parameters), description=spec.description, strict=False
     )
 
 
@@ -255,14 +253,21 @@ def _cost(response: wire.ModelResponse) -> Decimal | None:
     """
     if not response.model_name:
         return None
-    place = (
-        {"provider_api_url": response.provider_url}
-        if response.provider_url
-        else {"provider_id": response.provider_name}
-    )
     try:
-        return genai_prices.calc_price(
-            response.usage, response.model_name, genai_request_timestamp=response.timestamp, **place
-        ).total_price
+        if response.provider_url:
+            price = calc_price(
+                response.usage,
+                response.model_name,
+                provider_api_url=response.provider_url,
+                genai_request_timestamp=response.timestamp,
+            )
+        else:
+            price = calc_price(
+                response.usage,
+                response.model_name,
+                provider_id=response.provider_name,
+                genai_request_timestamp=response.timestamp,
+            )
     except (LookupError, ValueError):
         return None
+    return price.total_price

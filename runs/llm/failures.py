@@ -21,11 +21,11 @@ from pydantic_ai.exceptions import (
 )
 
 from runs.errors import ModelContractViolated, ModelError, ModelRefused, ModelUnavailable
+from runs.llm.providers import timed_out
 
 MAX_RETRY_AFTER_S = 3600.0
 
 _PLAIN_CODE = re.compile(r"[a-z]+(?:_[a-z]+){0,6}")
-_TIMED_OUT = "The language model did not answer in time."
 _BROKEN_REPLY = "The language model's server sent an answer that is not a chat completion."
 
 
@@ -50,10 +50,6 @@ def model_error(error: Exception) -> ModelError:
             )
         case _:
             return ModelContractViolated(_BROKEN_REPLY, error_code="MALFORMED")
-
-
-def timed_out() -> ModelUnavailable:
-    return ModelUnavailable(_TIMED_OUT, error_code="TIMEOUT")
 
 
 def content_filtered() -> ModelRefused:

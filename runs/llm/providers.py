@@ -1,13 +1,10 @@
 """Models over HTTP, behind the `ChatModel` protocol."""
 
 import asyncio
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from runs.errors import ModelRefused, ModelUnavailable
 from runs.harness.ports import ModelReply, ModelRequest
-
-if TYPE_CHECKING:
-    from runs.llm.exchange import Exchange
 
 OutputMode: TypeAlias = Literal["native", "tool", "prompted"]
 
@@ -37,9 +34,7 @@ class ProviderModel:
 
         self._name = f"{provider}:{model_name}"
         self._timeout_s = timeout_s
-        self._exchange: Exchange = Exchange(
-            provider, model_name, base_url=base_url, api_key=api_key, timeout_s=timeout_s
-        )
+        self._exchange = Exchange(provider, model_name, base_url=base_url, api_key=api_key, timeout_s=timeout_s)
         self._mode: OutputMode = "tool" if output_mode == "native" and not self._exchange.takes_schemas else output_mode
         self._refuses_schema_with_tools = False
 
@@ -53,7 +48,7 @@ class ProviderModel:
             async with asyncio.timeout(self._timeout_s):
                 return await self._complete(request)
         except TimeoutError:
-            raise ModelUnavailable("The language model did not answer in time.", error_code="TIMEOUT") from None
+            raise timed_out() from None
 
     async def _complete(self, request: ModelRequest) -> ModelReply:
         both = self._mode == "native" and bool(request.tools)
@@ -71,3 +66,7 @@ class ProviderModel:
     async def aclose(self) -> None:
         """Close the HTTP client; calls in flight end with CONNECTION."""
         await self._exchange.aclose()
+
+
+def timed_out() -> ModelUnavailable:
+    return ModelUnavailable("The language model did not answer in time.", error_code="TIMEOUT")

@@ -53,7 +53,7 @@ def build_models(
     """
     by_family = {family.upper(): value for family, value in overrides.items() if value}
     if unknown := by_family.keys() - {role.family.upper() for role in Role}:
-        raise ConfigurationError(f"{sorted(unknown)[0]} is not a role that a model can be set for.")
+        raise ConfigurationError(f"{min(unknown)} is not a role that a model can be set for.")
     choices = {role: ModelChoice.parse(by_family.get(role.family.upper(), spec)) for role in Role}
     opened = {
         choice: _open(choice, base_url, api_key, output_mode, timeout_s) for choice in dict.fromkeys(choices.values())
