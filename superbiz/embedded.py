@@ -22,9 +22,10 @@ import signal
 import stat
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 import psutil
@@ -33,10 +34,22 @@ import redis
 
 from superbiz.env import Env
 from superbiz.places import DATABASE_NAME, Places
-from superbiz.programs import ProcessRecord, Program, Running, end_leftovers, log_tail, start, stop
+from superbiz.programs import ProcessRecord, Program, Running, as_user, end_leftovers, log_tail, start, stop
 
 MAX_CONNECTIONS = 100
 POSTGRES_MAJOR = "18"
+POSTGRES_OPTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "listen_addresses": "",
+        "max_connections": str(MAX_CONNECTIONS),
+        "shared_buffers": "64MB",
+        "huge_pages": "off",
+        "fsync": "on",
+        "timezone": "UTC",
+        "log_timezone": "UTC",
+        "log_checkpoints": "off",
+    }
+)
 START_WAIT_S = 60.0
 OWNER_WAIT_S = 30.0
 GUESTS_WAIT_S = 600.0
@@ -96,13 +109,19 @@ def locked(path: Path, *, shared: bool = False, wait_s: float = 0.0) -> Iterator
 
 
 class EmbeddedServers:
-    """The servers this process runs. Start and stop block; `revive()` starts again what has died."""
+    """The servers this process runs. Start and stop block; `revive()` starts again what has died.
 
-    def __init__(self, env: Env, record: ProcessRecord) -> None:
+    `postgres_options` are further `postgresql.conf` settings, over those that `POSTGRES_OPTIONS` names.
+    """
+
+    def __init__(
+        self, env: Env, record: ProcessRecord, *, postgres_options: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._places = Places(env.var)
         self.record = record
         self._postgres = env.database_url is None
         self._valkey = env.redis_url is None
+        self._postgres_options = {**POSTGRES_OPTIONS, **postgres_options}
         self._running: dict[str, Running] = {}
         self.addresses = Addresses(
             env.database_url or self._places.database_url(),
@@ -116,7 +135,7 @@ class EmbeddedServers:
             if self._valkey:
                 self._running["valkey"] = _start_valkey(self._places, self.record)
             if self._postgres:
-                self._running["postgres"] = _start_postgres(self._places, self.record)
+                self._running["postgres"] = _start_postgres(self._places, self.record, self._postgres_options)
             if self._valkey:
                 _wait_for(self._running["valkey"], lambda: _valkey_answers(self.addresses.redis_url))
             if self._postgres:
@@ -147,7 +166,7 @@ class EmbeddedServers:
             self._running[name] = _start_valkey(self._places, self.record)
             _wait_for(self._running[name], lambda: _valkey_answers(self.addresses.redis_url))
         else:
-            self._running[name] = _start_postgres(self._places, self.record)
+            self._running[name] = _start_postgres(self._places, self.record, self._postgres_options)
             _wait_for(self._running[name], lambda: _database_exists(self._places))
 
     def stop(self) -> None:
@@ -279,7 +298,7 @@ def _init_postgres(places: Places, user: str | None) -> None:
         "--locale=C",
         "--no-instructions",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, user=user, cwd=places.run)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", **as_user(user))
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise ServiceError(f"PostgreSQL's data folder cannot be made under {places.var}: {last}")
@@ -304,22 +323,12 @@ def _end_stray_postgres(places: Places) -> None:
         pid_file.unlink(missing_ok=True)
 
 
-def _start_postgres(places: Places, record: ProcessRecord) -> Running:
+def _start_postgres(places: Places, record: ProcessRecord, options: Mapping[str, str]) -> Running:
     user = _postgres_user()
     _init_postgres(places, user)
     _hand_over(places.postgres_sockets, user)
     _end_stray_postgres(places)
-    options = {
-        "listen_addresses": "",
-        "unix_socket_directories": str(places.postgres_sockets),
-        "max_connections": str(MAX_CONNECTIONS),
-        "shared_buffers": "64MB",
-        "huge_pages": "off",
-        "fsync": "on",
-        "timezone": "UTC",
-        "log_timezone": "UTC",
-        "log_checkpoints": "off",
-    }
+    settings = {"unix_socket_directories": str(places.postgres_sockets), **options}
     return start(
         Program(
             name="postgres",
@@ -327,7 +336,7 @@ def _start_postgres(places: Places, record: ProcessRecord) -> Running:
                 str(_postgres_bin() / "postgres"),
                 "-D",
                 str(places.postgres_data),
-                *(part for name, value in options.items() for part in ("-c", f"{name}={value}")),
+                *(part for name, value in settings.items() for part in ("-c", f"{name}={value}")),
             ),
             log=places.log / "postgres.log",
             # SIGINT: fast shutdown, clients are disconnected. SIGQUIT: immediate, recovers at the next start.

@@ -70,7 +70,7 @@ def _redis_url(value: str) -> str:
     except ValueError:
         reachable, query, parts = False, {}, urlsplit("")
     number = query.get("db", [parts.path.strip("/") if parts.scheme != "unix" else ""])[-1]
-    if parts.scheme not in {"redis", "rediss", "unix"} or not reachable or not (number == "" or number.isdigit()):
+    if not re.match(r"(redis|rediss|unix)://", address) or not reachable or not (number == "" or number.isdigit()):
         raise ValueError(
             "must be redis://host:6379/0, rediss://host:6379/0, valkey://host:6379/0 or unix:///path/to/socket?db=0"
         )

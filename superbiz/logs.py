@@ -16,8 +16,8 @@ _SHARED_PROCESSORS: list[Any] = [
 
 
 def _printable_keys(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Libraries may log any key; logfmt refuses those with white space."""
-    return {"_".join(str(key).split()) or "_": value for key, value in event.items()}
+    """Libraries may log any key: logfmt refuses white space in one, and uvicorn repeats its message in colour."""
+    return {"_".join(str(key).split()) or "_": value for key, value in event.items() if key != "color_message"}
 
 
 def configure_structlog() -> None:

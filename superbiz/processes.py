@@ -26,7 +26,7 @@ def programs(env: Env, extra_env: dict[str, str]) -> dict[str, Program]:
     """The three children by name, in the order in which they are stopped."""
     places = Places(env.var)
     common = {**extra_env, "SUPERBIZ_VAR": str(env.var), "PORT": str(env.port), "PYTHONUNBUFFERED": "1"}
-    celery = (sys.executable, "-m", "celery", "-A", "superbiz")
+    celery = (sys.executable, "-m", "celery", "-A", "superbiz", "--quiet")
 
     def program(name: str, argv: Sequence[str], stop: tuple[tuple[signal.Signals, float], ...]) -> Program:
         return Program(name, tuple(argv), places.log / f"{name}.log", stop, {**common, "SUPERBIZ_PROCESS": name})

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -96,9 +97,16 @@ def end_leftovers(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
+def as_user(name: str | None) -> dict[str, Any]:
+    """`Popen` arguments to run as a system user with none of our groups; nothing for None."""
+    if name is None:
+        return {}
+    account = pwd.getpwnam(name)
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
 def start(program: Program, record: ProcessRecord) -> Running:
     """Start a program in its own session, output appended to its log file. Raises `OSError`."""
-    account = pwd.getpwnam(program.user) if program.user else None
     with program.log.open("ab") as log:
         process = subprocess.Popen(
             program.argv,
@@ -108,9 +116,7 @@ def start(program: Program, record: ProcessRecord) -> Running:
             cwd=program.cwd,
             env={**os.environ, **program.env},
             start_new_session=True,
-            user=account.pw_uid if account else None,
-            group=account.pw_gid if account else None,
-            extra_groups=[] if account else None,
+            **as_user(program.user),
         )
     record.add(process.pid)
     return Running(program, process)

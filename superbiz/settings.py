@@ -78,6 +78,8 @@ TEMPLATES = [
 # The connection budget: the most that one process of each kind holds open. One web, one worker, one beat and a few
 # commands side by side come to about 50, well under the embedded server's max_connections of 100.
 CONNECTION_BUDGET = {"web": 20, "worker": 16, "beat": 2, "command": 4}
+# How many of them ORM work of the process's event loop may use at once (`runs.orm`).
+ORM_THREADS = {"web": 6, "worker": 12, "beat": 1, "command": 3}[SUPERBIZ.process]
 
 
 def _database(url: str, *, pool_max: int) -> dict[str, Any]:
@@ -173,7 +175,6 @@ LOCALE_PATHS = [BASE_DIR / "locale"]
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STATIC_ROOT = SUPERBIZ.var / "static"
 # Files are served from where they lie: there is no build step and no collectstatic.
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
