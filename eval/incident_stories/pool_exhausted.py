@@ -41,7 +41,7 @@ SLUG = "pool-exhausted"
 FIRED = utc("2026-11-12 10:04:00")
 RECORDED = FIRED + 6 * 60 + 20
 METRICS_FROM = int(FIRED) - 110 * 60
-LOGS_FROM = FIRED - 34 * 60
+LOGS_FROM = FIRED - 30 * 60
 DEPLOY = FIRED - 14 * 60
 TIMEOUT_S = 30.0
 CHECKOUTS_PER_S = 2.33
@@ -116,7 +116,7 @@ def waiting(checkouts: list[Checkout], at: float) -> int:
 
 
 def spring(at: float, level: str, thread: str, logger: str, text: str) -> tuple[float, str]:
-    return at, f"{iso(at)} {level:>5} 1 --- [checkout-api] [{thread:>15}] {logger:<40} : {text}"
+    return at, f"{iso(at)} {level:>5} 1 --- [checkout-api] [{thread[-15:]:>15}] {logger:<40} : {text}"
 
 
 def timeout_trace(waited: str) -> str:
@@ -246,7 +246,7 @@ def deploy_log() -> LogFile:
         line(DEPLOY + 47, "INFO", f"pod {PODS[3].name} created"),
         line(DEPLOY + 84, "INFO", f"pod {PODS[3].name} ready, draining {PODS[1].name}"),
         line(DEPLOY + 113, "INFO", f"release checkout-api {NEW} rolled out 2/2 pods ready"),
-        line(FIRED - 1871, "INFO", "release recommendation-api 5.8.1 -> 5.8.2 namespace=shop rolled out 3/3 pods ready"),
+        line(FIRED - 1571, "INFO", "release recommendation-api 5.8.1 -> 5.8.2 namespace=shop rolled out 3/3 pods ready"),
         line(FIRED - 402, "INFO", "release docs-site 812 -> 813 namespace=web rolled out 1/1 pods ready"),
     ]  # fmt: skip
     rng = rng_for(SLUG, "deploys")
@@ -272,7 +272,7 @@ def logs(checkouts: dict[str, list[Checkout]]) -> list[LogFile]:
             f"ingress-nginx/access-{noise.day(FIRED)}.log.gz",
             noise.ingress(rng_for(SLUG, "ingress"), *span, routes, 0.3),
         ),
-        LogFile("payment-gateway/payment-gateway.json", noise.payment_gateway(rng_for(SLUG, "pay"), *span, 0.3, token)),
+        LogFile("payment-gateway/payment-gateway.json", noise.payment_gateway(rng_for(SLUG, "pay"), *span, 0.25, token)),
         LogFile("inventory-api/inventory-api.log", noise.python_stock(rng_for(SLUG, "stock"), *span, 0.22)),
         LogFile("cart-api/cart-api.log", noise.cart_service(rng_for(SLUG, "cart"), *span, 0.22)),
         LogFile("postgres/pg-checkout-0.log", noise.postgres(rng_for(SLUG, "pg"), *span, "checkout", "10.42.3")),

@@ -1,0 +1,36 @@
+"""Write the recorded incidents that the demo and the evaluations run on.
+
+    python eval/make_incidents.py [--out FOLDER] [SLUG ...]
+
+Standard library only, and deterministic: running it again changes no file.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from incident_stories import cpu_red_herring, false_alarm, pool_exhausted
+from incident_stories.shape import write
+
+STORIES = {
+    "pool-exhausted": pool_exhausted.build,
+    "cpu-red-herring": cpu_red_herring.build,
+    "false-alarm": false_alarm.build,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write the recorded incidents.")
+    parser.add_argument("slugs", nargs="*", metavar="SLUG", help=f"which ones (default: all of {', '.join(STORIES)})")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "incidents", help="the folder to write to")
+    options = parser.parse_args()
+    unknown = sorted(set(options.slugs) - set(STORIES))
+    if unknown:
+        parser.error(f"unknown incident: {', '.join(unknown)}")
+    for slug in options.slugs or STORIES:
+        write(STORIES[slug](), options.out / slug)
+
+
+if __name__ == "__main__":
+    main()
