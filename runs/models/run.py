@@ -4,6 +4,8 @@ Every change of `status` is one guarded UPDATE in `runs.lifecycle`; the constrai
 as the guards, so that a wrong state cannot be stored by anyone.
 """
 
+from enum import StrEnum
+
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
@@ -45,8 +47,8 @@ class ReleaseDecision(models.TextChoices):
     WITHHELD = "WITHHELD"
 
 
-def _values(enum: type) -> list[str]:
-    return [str(member.value) for member in enum]
+def _values(enum: type[StrEnum]) -> list[str]:
+    return [member.value for member in enum]
 
 
 class DiagnosisRun(models.Model):

@@ -1,0 +1,436 @@
+"""Every change of a run's state, each one guarded UPDATE: its row count says who won.
+
+    QUEUED ──claim──▶ RUNNING ──finish──▶ SUCCESS | DEGRADED | FAILED | CANCELLED
+       ▲                 │
+       └── recover, release ──  (a worker was lost or shut down)
+       └─ request_cancel of a run that waits ──▶ CANCELLED
+
+All functions are synchronous. The frame of a transition is written in the transition's own transaction, so
+there is a frame exactly where a transition happened. `finish` and the other writes of an attempt must match
+its lease token: who lost the lease changes nothing. Times of leases are the database's clock.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import structlog
+from django.db import connection, transaction
+from django.db.models import F, Func, JSONField, Q, QuerySet
+from django.db.models.functions import Coalesce, Now
+from django.utils.crypto import get_random_string
+
+from gatekeeper.types import Intent
+from runs import ids, live
+from runs.conclusions import NOTHING, cancelled, failed
+from runs.errors import CancelReason, FailureCode
+from runs.harness.events import (
+    Details,
+    Emission,
+    EventType,
+    Frame,
+    RunCancelRequested,
+    RunFinished,
+    RunRecovered,
+    RunStarted,
+)
+from runs.harness.run import Conclusion, Emitted, RunInput, Spending, Spent, Subject
+from runs.models import DiagnosisRun
+from runs.models.run import RunStatus, Trigger
+from runs.observers import RunRef, write_all
+
+log = structlog.get_logger(__name__)
+
+STALE_AFTER = timedelta(seconds=10)
+ENQUEUE_AGAIN_AFTER = timedelta(seconds=15)
+ENQUEUE_FIRST_WITHIN = timedelta(seconds=2)
+MAX_ATTEMPTS = 2
+SEEN_RUNS = 20
+# Triggers whose runs nobody waits for on an open connection: they may start again on another worker.
+RESUMABLE = (Trigger.ALERT, Trigger.MANUAL, Trigger.EVAL)
+
+
+# ---- being asked for ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A run that someone or something asks for. `requested_by` and `requested_by_token` are row ids."""
+
+    session_id: str
+    trigger: str
+    query: str
+    subject: Subject
+    alert_id: int | None = None
+    requested_by: int | None = None
+    requested_by_token: int | None = None
+
+
+def open_session(session_id: str, *, title: str = "", owner_id: int | None = None) -> bool:
+    """Make the session unless it exists. Returns whether it was made."""
+    now = datetime.now(UTC)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO chat_session (id, title, owner_id, created_at, updated_at) VALUES (%s, %s, %s, %s, %s)"
+            " ON CONFLICT (id) DO UPDATE SET updated_at = EXCLUDED.updated_at RETURNING (xmax = 0)",
+            [session_id, title[:200], owner_id, now, now],
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def queue_run(request: RunRequest) -> str:
+    """Insert the run as QUEUED, inside the caller's transaction, and return its id.
+
+    Handing it to a worker is `runs.tasks.enqueue`, after the commit.
+    """
+    run = DiagnosisRun.objects.create(
+        id=ids.run_id(),
+        session_id=request.session_id,
+        alert_id=request.alert_id,
+        trigger=request.trigger,
+        query=request.query,
+        subject=request.subject.model_dump(mode="json"),
+        requested_by_id=request.requested_by,
+        requested_by_token_id=request.requested_by_token,
+        queued_at=datetime.now(UTC),
+    )
+    return run.id
+
+
+def mark_enqueued(run_ids: Iterable[str]) -> None:
+    DiagnosisRun.objects.filter(id__in=list(run_ids), status=RunStatus.QUEUED).update(enqueued_at=Now())
+
+
+def waiting_runs(limit: int = 200) -> list[str]:
+    """Ids of runs that wait and that no message in the broker stands for any more, oldest first."""
+    return list(
+        DiagnosisRun.objects.filter(status=RunStatus.QUEUED)
+        .filter(
+            Q(enqueued_at__isnull=True, queued_at__lt=Now() - ENQUEUE_FIRST_WITHIN)
+            | Q(enqueued_at__lt=Now() - ENQUEUE_AGAIN_AFTER)
+        )
+        .order_by("queued_at", "id")
+        .values_list("id", flat=True)[:limit]
+    )
+
+
+# ---- an attempt -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A run that this worker holds now. `alert_id` and the rest of the row are in `run`'s place already."""
+
+    ref: RunRef
+    run: RunInput
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """What an attempt runs with, fixed at its start."""
+
+    model: str
+    prompt_set_version: str
+    rule_set_version: int
+
+
+def claim(run_id: str, worker: str) -> Claimed | None:
+    """QUEUED → RUNNING under a new lease. None: the run is not there to be claimed."""
+    token = get_random_string(24)
+    with transaction.atomic():
+        won = DiagnosisRun.objects.filter(id=run_id, status=RunStatus.QUEUED).update(
+            status=RunStatus.RUNNING,
+            attempts=F("attempts") + 1,
+            lease_token=token,
+            heartbeat_at=Now(),
+            started_at=Coalesce(F("started_at"), Now()),
+        )
+        if not won:
+            return None
+        row = DiagnosisRun.objects.get(id=run_id)
+    log.info("run claimed", run_id=run_id, worker=worker, attempt=row.attempts)
+    return Claimed(ref=RunRef(run_id=row.id, session_id=row.session_id, lease_token=token), run=_run_input(row))
+
+
+def _run_input(row: DiagnosisRun) -> RunInput:
+    assert row.started_at is not None, "a claim sets it"
+    return RunInput(
+        run_id=row.id,
+        session_id=row.session_id,
+        trigger=row.trigger,
+        query=row.query,
+        subject=Subject.model_validate(row.subject),
+        attempt=row.attempts,
+        started_at=row.started_at,
+        spent=Spent(
+            model_calls=row.model_calls,
+            tool_calls=row.tool_calls,
+            input_tokens=row.input_tokens,
+            output_tokens=row.output_tokens,
+        ),
+        # Every step has a model call on the counters, save the one that each lost attempt may have left open.
+        next_step_index=row.model_calls + row.attempts,
+        seen_documents=_seen_documents(row),
+    )
+
+
+def _seen_documents(row: DiagnosisRun) -> frozenset[str]:
+    """Documents that the last runs of the session published."""
+    earlier = (
+        DiagnosisRun.objects.filter(session_id=row.session_id, status=RunStatus.SUCCESS)
+        .order_by("-queued_at", "-id")
+        .values_list("published_result__sourceDocuments", flat=True)[:SEEN_RUNS]
+    )
+    return frozenset(document["documentId"] for documents in earlier for document in documents or ())
+
+
+def start(ref: RunRef, pins: Pins) -> bool:
+    """Write down what the attempt runs with, and its RUN_STARTED. False: the lease is another's."""
+    with transaction.atomic():
+        if not _held(ref).update(**dataclasses.asdict(pins), emitted=_emitted(Emitted(events=1))):
+            return False
+        row = DiagnosisRun.objects.only("trigger", "attempts").get(id=ref.run_id)
+        details = RunStarted(trigger=row.trigger, attempt=row.attempts, **_bounded(dataclasses.asdict(pins)))
+        _write(ref, EventType.RUN_STARTED, details, f"Attempt {row.attempts} started with {pins.model}.")
+    return True
+
+
+def spend(ref: RunRef, spending: Spending, emitted: Emitted = NOTHING) -> bool:
+    """Add to the run's counters. Cost stays null until one is known. False: the lease is another's."""
+    changes: dict[str, Any] = {
+        name: F(name) + value
+        for name in ("model_calls", "tool_calls", "input_tokens", "output_tokens")
+        if (value := getattr(spending, name))
+    }
+    if spending.cost_usd is not None:
+        changes["cost_usd"] = Coalesce(F("cost_usd"), 0, output_field=DiagnosisRun.cost_usd.field) + spending.cost_usd
+    if emitted != NOTHING:
+        changes["emitted"] = _emitted(emitted)
+    if not changes:
+        return True
+    return bool(_held(ref).update(**changes))
+
+
+def mark_intent(ref: RunRef, intent: Intent) -> bool:
+    """Mark what the run is for: once, and before its path starts. False: it was marked, or the lease is another's."""
+    return bool(_held(ref).filter(intent__isnull=True).update(intent=intent))
+
+
+def finish(ref: RunRef, conclusion: Conclusion) -> bool:
+    """RUNNING → terminal, with RUN_FINISHED. False: another outcome or another worker was first."""
+    with transaction.atomic():
+        if not _end(_held(ref), conclusion):
+            return False
+        _write_finished(ref)
+    log.info("run finished", run_id=ref.run_id, outcome=conclusion.status)
+    return True
+
+
+# ---- from outside ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAnswer:
+    """`found` False: no such run. `accepted` False: it had ended otherwise, as `status` says."""
+
+    found: bool
+    accepted: bool
+    status: str | None = None
+
+
+def request_cancel(run_id: str, reason: CancelReason, by: str | None = None) -> CancelAnswer:
+    """End a run that waits at once; mark one that runs and wake its worker. Asking again is fine."""
+    for _ in range(3):
+        answer = _request_cancel_once(run_id, reason, by)
+        if answer is not None:
+            return answer
+    raise RuntimeError(f"the state of {run_id} changed under three attempts to cancel it")
+
+
+def _request_cancel_once(run_id: str, reason: CancelReason, by: str | None) -> CancelAnswer | None:
+    """None: the run went from one open state to the other meanwhile."""
+    with transaction.atomic():
+        run = DiagnosisRun.objects.filter(id=run_id)
+        mark = {"cancel_requested_at": Now(), "cancel_requested_reason": reason}
+        details = RunCancelRequested(reason=reason, requested_by=by[:200] if by else None)
+        summary = f"Cancelling was asked for: {reason}."
+        if _end(run.filter(status=RunStatus.QUEUED), cancelled(reason, Emitted(events=1)), **mark):
+            ref = _ref(run.get())
+            _write(ref, EventType.RUN_CANCEL_REQUESTED, details, summary)
+            _write_finished(ref)
+            return CancelAnswer(found=True, accepted=True, status=RunStatus.CANCELLED)
+        if run.filter(status=RunStatus.RUNNING, cancel_requested_at__isnull=True).update(
+            **mark, emitted=_emitted(Emitted(events=1))
+        ):
+            _write(_ref(run.get()), EventType.RUN_CANCEL_REQUESTED, details, summary)
+            transaction.on_commit(lambda: live.publish_cancel(run_id))
+            return CancelAnswer(found=True, accepted=True, status=RunStatus.RUNNING)
+        row = run.only("status", "cancel_requested_at").first()
+    if row is None:
+        return CancelAnswer(found=False, accepted=False)
+    if row.status == RunStatus.RUNNING and row.cancel_requested_at is not None:
+        live.publish_cancel(run_id)
+        return CancelAnswer(found=True, accepted=True, status=row.status)
+    if row.is_terminal:
+        return CancelAnswer(found=True, accepted=row.status == RunStatus.CANCELLED, status=row.status)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """`lost`: runs that are another worker's or have ended. `cancel_requested`: reason by run id."""
+
+    lost: frozenset[str]
+    cancel_requested: Mapping[str, CancelReason]
+
+
+def heartbeat(leases: Mapping[str, str]) -> Heartbeat:
+    """One query for all runs that a process holds: `leases` is token by run id."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE diagnosis_run AS run SET heartbeat_at = statement_timestamp()"
+            " FROM unnest(%s::text[], %s::text[]) AS held(id, token)"
+            " WHERE run.id = held.id AND run.lease_token = held.token AND run.status = 'RUNNING'"
+            " RETURNING run.id, run.cancel_requested_reason",
+            [list(leases), list(leases.values())],
+        )
+        alive = dict(cursor.fetchall())
+    return Heartbeat(
+        lost=frozenset(leases) - frozenset(alive),
+        cancel_requested={run_id: CancelReason(reason) for run_id, reason in alive.items() if reason},
+    )
+
+
+def release_for_shutdown(ref: RunRef) -> bool:
+    """Hand a held run back: to the queue as if it had not begun, or, where somebody waits for it, CANCELLED."""
+    with transaction.atomic():
+        row = _held(ref).select_for_update(no_key=True).first()
+        if row is None:
+            return False
+        if row.cancel_requested_reason:
+            return finish(ref, cancelled(CancelReason(row.cancel_requested_reason)))
+        if row.trigger not in RESUMABLE:
+            return finish(ref, cancelled(CancelReason.SHUTDOWN))
+        return _requeue(_held(ref), ref, "The worker was shut down.", attempts=F("attempts") - 1)
+
+
+def recover_lost(stale_after: timedelta = STALE_AFTER) -> list[str]:
+    """Deal with runs whose worker went silent. Returns the ids of those that wait again.
+
+    Each run in a transaction of its own: one that another process deals with meanwhile is passed over.
+    """
+    stale = Q(status=RunStatus.RUNNING, heartbeat_at__lt=Now() - stale_after)
+    waiting = []
+    for run_id in DiagnosisRun.objects.filter(stale).order_by("heartbeat_at").values_list("id", flat=True):
+        with transaction.atomic():
+            row = DiagnosisRun.objects.select_for_update(no_key=True, skip_locked=True).filter(stale, id=run_id).first()
+            if row is not None and _recover(row):
+                waiting.append(run_id)
+    return waiting
+
+
+def _recover(row: DiagnosisRun) -> bool:
+    """The row is locked. Returns whether the run waits again."""
+    ref = RunRef(run_id=row.id, session_id=row.session_id, lease_token=row.lease_token)
+    log.warning("worker lost", run_id=row.id, attempt=row.attempts)
+    if row.cancel_requested_reason:
+        finish(ref, cancelled(CancelReason(row.cancel_requested_reason)))
+        return False
+    if row.trigger in RESUMABLE and row.attempts < MAX_ATTEMPTS:
+        return _requeue(_held(ref), ref, "The worker that held the run went silent.")
+    finish(ref, failed(FailureCode.WORKER_LOST))
+    return False
+
+
+# ---- shared by the above --------------------------------------------------------------------------------------
+
+
+def _held(ref: RunRef) -> QuerySet[DiagnosisRun]:
+    return DiagnosisRun.objects.filter(id=ref.run_id, status=RunStatus.RUNNING, lease_token=ref.lease_token)
+
+
+def _ref(row: DiagnosisRun) -> RunRef:
+    return RunRef(run_id=row.id, session_id=row.session_id, lease_token=None)
+
+
+def _end(where: QuerySet[DiagnosisRun], conclusion: Conclusion, **changes: Any) -> bool:
+    """The one UPDATE into a terminal state. `emitted` counts the coming RUN_FINISHED too."""
+    emitted = dataclasses.replace(conclusion.emitted, events=conclusion.emitted.events + 1)
+    published = conclusion.published
+    return bool(
+        where.update(
+            status=conclusion.status,
+            outcome=conclusion.status,
+            intent=Coalesce(F("intent"), conclusion.intent),
+            verdict=conclusion.verdict,
+            release_decision=conclusion.release_decision,
+            failure_code=conclusion.failure_code,
+            cancel_reason=conclusion.cancel_reason,
+            published_result=published.model_dump(mode="json", by_alias=True) if published else None,
+            safe_content=conclusion.safe_content.model_dump(mode="json", by_alias=True),
+            self_evaluation=conclusion.self_evaluation or None,
+            emitted=_emitted(emitted),
+            lease_token=None,
+            finished_at=Now(),
+            **changes,
+        )
+    )
+
+
+def _requeue(where: QuerySet[DiagnosisRun], ref: RunRef, reason: str, **changes: Any) -> bool:
+    won = where.update(
+        status=RunStatus.QUEUED,
+        lease_token=None,
+        heartbeat_at=None,
+        enqueued_at=None,
+        emitted=_emitted(Emitted(events=1)),
+        **changes,
+    )
+    if won:
+        attempts = DiagnosisRun.objects.values_list("attempts", flat=True).get(id=ref.run_id)
+        details, summary = RunRecovered(attempt=attempts, reason=reason), f"{reason} The run waits again."
+        _write(dataclasses.replace(ref, lease_token=None), EventType.RUN_RECOVERED, details, summary)
+    return bool(won)
+
+
+def _write_finished(ref: RunRef) -> None:
+    """The row has been updated in this transaction: the frame tells what it says now."""
+    row = DiagnosisRun.objects.defer("self_evaluation", "published_result", "subject").get(id=ref.run_id)
+    details = RunFinished(
+        outcome=row.outcome,
+        verdict=row.verdict,
+        release_decision=row.release_decision,
+        failure_code=row.failure_code,
+        cancel_reason=row.cancel_reason,
+        model_calls=row.model_calls,
+        tool_calls=row.tool_calls,
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+    )
+    why = row.release_decision or row.failure_code or row.cancel_reason
+    _write(dataclasses.replace(ref, lease_token=None), EventType.RUN_FINISHED, details, f"{row.outcome}: {why}.")
+
+
+def _write(ref: RunRef, event_type: EventType, details: Details, summary: str) -> None:
+    write_all(ref, Emission(Frame(event_type=event_type, details=details, summary=summary, at=datetime.now(UTC))))
+
+
+def _bounded(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value[:200] if isinstance(value, str) else value for name, value in values.items()}
+
+
+_ADD_COUNTS = (
+    "jsonb_build_object("
+    + ", ".join(
+        f"'{name}', COALESCE((%(expressions)s ->> '{name}')::bigint, 0) + %({name})s"
+        for name in ("events", "steps", "tool_invocations", "model_calls")
+    )
+    + ")"
+)
+
+
+def _emitted(more: Emitted) -> Func:
+    """An expression that adds to the counts in the column `emitted`, in the database; the counts are ours and whole."""
+    return Func(F("emitted"), template=_ADD_COUNTS, output_field=JSONField(), **dataclasses.asdict(more))

@@ -1,0 +1,125 @@
+"""Redis as a doorbell: "this run changed", "cancel that run". It carries ids and nothing that could be lost.
+
+Publishing is bounded (a quarter of a second to connect, as much to send) and never raises; after a failure
+it stays quiet for a second, so that a dead Redis does not slow a busy process. Listeners reconnect by themselves
+and keep a slower way to find out: the web hub polls, the worker's heartbeat re-reads the cancel marks.
+"""
+
+import asyncio
+import contextlib
+import functools
+import threading
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+
+import redis
+import redis.asyncio
+import structlog
+from django.conf import settings
+from django.db import transaction
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from runs.harness.events import Emission
+from runs.harness.run import Settled
+from runs.observers import RunRef
+
+log = structlog.get_logger(__name__)
+
+CHANGED = "superbiz:run-changed"
+CANCEL = "superbiz:run-cancel"
+
+PUBLISH_TIMEOUT_S = 0.25
+QUIET_AFTER_FAILURE_S = 1.0
+POLL_S = 5.0
+RECONNECT_S = (0.1, 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    channel: str
+    run_id: str
+
+
+class _Publisher:
+    """One client of the process; redis-py's pool makes it safe for its threads."""
+
+    def __init__(self) -> None:
+        self._client = redis.Redis.from_url(
+            settings.REDIS_URL,
+            socket_connect_timeout=PUBLISH_TIMEOUT_S,
+            socket_timeout=PUBLISH_TIMEOUT_S,
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._quiet_until = 0.0
+        self._lock = threading.Lock()
+
+    def publish(self, channel: str, run_ids: Iterable[str]) -> None:
+        with self._lock:
+            if time.monotonic() < self._quiet_until:
+                return
+        try:
+            with self._client.pipeline(transaction=False) as pipeline:
+                for run_id in run_ids:
+                    pipeline.publish(channel, run_id)
+                pipeline.execute()
+        except (redis.RedisError, OSError) as error:
+            with self._lock:
+                self._quiet_until = time.monotonic() + QUIET_AFTER_FAILURE_S
+            log.warning("redis did not take a message", channel=channel, error=type(error).__name__)
+
+
+@functools.cache
+def _publisher() -> _Publisher:
+    return _Publisher()
+
+
+def publish_changed(run_ids: Iterable[str]) -> None:
+    """Tell the pages that these runs have new records. Never raises; takes half a second at most."""
+    _publisher().publish(CHANGED, run_ids)
+
+
+def publish_cancel(run_id: str) -> None:
+    """Wake the worker that holds this run. Never raises; takes half a second at most."""
+    _publisher().publish(CANCEL, [run_id])
+
+
+async def subscribe(channels: Sequence[str]) -> AsyncIterator[Message]:
+    """Messages of the channels for as long as it is iterated; a lost connection is made again."""
+    wait = RECONNECT_S[0]
+    while True:
+        client = redis.asyncio.Redis.from_url(
+            settings.REDIS_URL, socket_connect_timeout=1.0, health_check_interval=10, decode_responses=True
+        )
+        try:
+            async with client.pubsub(ignore_subscribe_messages=True) as pubsub:
+                await pubsub.subscribe(*channels)
+                while True:
+                    message = await pubsub.get_message(timeout=POLL_S)
+                    wait = RECONNECT_S[0]
+                    if message is not None:
+                        yield Message(channel=message["channel"], run_id=message["data"])
+        except (redis.RedisError, OSError) as error:
+            log.warning("redis subscription lost", error=type(error).__name__)
+        finally:
+            with contextlib.suppress(redis.RedisError, OSError):
+                await client.aclose()
+        await asyncio.sleep(wait)
+        wait = min(wait * 2, RECONNECT_S[1])
+
+
+class RunChanged:
+    """The observer that rings for the transitions of a run, once they are committed.
+
+    What happens between them is announced by whoever records it, after its own commit.
+    """
+
+    def observe(self, run: RunRef, emission: Emission) -> None:
+        return None
+
+    async def settle(self, run: RunRef) -> Settled:
+        return Settled(complete=True)
+
+    def write(self, run: RunRef, emission: Emission) -> None:
+        transaction.on_commit(functools.partial(publish_changed, [run.run_id]))
