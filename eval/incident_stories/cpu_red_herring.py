@@ -23,7 +23,6 @@ from .shape import (
     comma,
     count_until,
     counter,
-    dotted,
     every,
     gauge,
     hex_id,
@@ -50,10 +49,7 @@ BUSY_NODE = "worker-3"
 MIGRATOR_PID = 19_044
 
 SECONDS = "http_request_duration_seconds"
-P95 = (
-    "histogram_quantile(0.95, sum by (le, service, namespace) "
-    f'(rate({SECONDS}_bucket{{service="orders-api"}}[5m])))'
-)
+P95 = f'histogram_quantile(0.95, sum by (le, service, namespace) (rate({SECONDS}_bucket{{service="orders-api"}}[5m])))'
 NODE_CPU = '1 - avg by (instance) (rate(node_cpu_seconds_total{mode="idle"}[5m]))'
 
 
@@ -125,7 +121,12 @@ def orders_log(pod: Pod, requests: list[Request]) -> LogFile:
                     '  File "/app/orders/repository.py", line 64, in save\n    await conn.execute(statement, values)\n'
                     "psycopg.errors.LockNotAvailable: canceling statement due to lock timeout\n"
                 )
-            line(request.done - 0.004, "error", "database write failed: canceling statement due to lock timeout", **fields)
+            line(
+                request.done - 0.004,
+                "error",
+                "database write failed: canceling statement due to lock timeout",
+                **fields,
+            )
             line(request.done, "warning", "request finished", method="POST", path="/v1/orders", status=503,
                  duration_ms=ms, trace_id=trace)  # fmt: skip
             failures += 1
@@ -175,21 +176,20 @@ def database_log(requests: dict[str, list[Request]]) -> LogFile:
     entries = noise.postgres(rng, LOGS_FROM, RECORDED, "orders", "10.42.2")
     for request in (r for many in requests.values() for r in many if r.failed and r.done < RECORDED):
         pid, waits_from = rng.randrange(20_000, 29_000), request.done - LOCK_TIMEOUT_S
-        where = (
-            f"[{pid}] LOG:  process {pid} still waiting for RowExclusiveLock on relation 16712 of database 16390 "
-            f"after {1000 + rng.random():.3f} ms"
-        )
-        statement = f"[{pid}] STATEMENT:  INSERT INTO orders (id, customer_id, status, total_minor) VALUES ($1, $2, $3, $4)"
+        statement = "INSERT INTO orders (id, customer_id, status, total_minor) VALUES ($1, $2, $3, $4)"
         if rng.random() < 0.5:
-            at = waits_from + 1
-            entries.append((at, f"{dotted(at)} {where}"))
-            entries.append((at, f"{dotted(at)} [{pid}] DETAIL:  Process holding the lock: {MIGRATOR_PID}. "
-                                f"Wait queue: {pid}."))  # fmt: skip
-            entries.append((at, f"{dotted(at)} {statement}"))
+            waited = (
+                f"process {pid} still waiting for RowExclusiveLock on relation 16712 of database 16390 "
+                f"after {1000 + rng.random():.3f} ms"
+            )
+            entries.append(noise.pg_line(waits_from + 1, pid, "LOG", waited))
+            queue = f"Process holding the lock: {MIGRATOR_PID}. Wait queue: {pid}."
+            entries.append(noise.pg_line(waits_from + 1, pid, "DETAIL", queue))
+            entries.append(noise.pg_line(waits_from + 1, pid, "STATEMENT", statement))
         if rng.random() < 0.4:
             at = request.done - 0.006
-            entries.append((at, f"{dotted(at)} [{pid}] ERROR:  canceling statement due to lock timeout"))
-            entries.append((at, f"{dotted(at)} {statement}"))
+            entries.append(noise.pg_line(at, pid, "ERROR", "canceling statement due to lock timeout"))
+            entries.append(noise.pg_line(at, pid, "STATEMENT", statement))
     return LogFile("postgres/pg-orders-0.log", entries)
 
 
@@ -208,13 +208,13 @@ def report_log() -> LogFile:
                                       f"in {2 + 3 * rng.random():.1f}s")  # fmt: skip
     for at in every(rng, JOB_STARTED + 60, RECORDED, 45):
         line(at, noise.YELLOW, "WARNING", f"cpu saturated on {BUSY_NODE}: load average "
-                                          f"{17 + 3 * rng.random():.1f} on 16 cores, workers are waiting for CPU")  # fmt: skip
+                                          f"{17 + 3 * rng.random():.1f} on 16 cores, workers wait for CPU")  # fmt: skip
     return LogFile("sales-report/sales-report-29388-qq8ws.log", entries)
 
 
 def logs(requests: dict[str, list[Request]]) -> list[LogFile]:
     span = (LOGS_FROM, RECORDED)
-    token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJvcmRlcnMtcGF5In0.bm90LWEtcmVhbC1zaWduYXR1cmU"  # noqa: S105
+    bearer = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJvcmRlcnMtcGF5In0.bm90LWEtcmVhbC1zaWduYXR1cmU"
     routes = {
         "/v1/orders/o_{n}": ("orders-api", 200, 0.07),
         "/products/{n}": ("catalog-api", 200, 0.06),
@@ -231,7 +231,7 @@ def logs(requests: dict[str, list[Request]]) -> list[LogFile]:
             noise.ingress(rng_for(SLUG, "ingress"), *span, routes, 0.12),
         ),
         LogFile(
-            "payment-gateway/payment-gateway.json", noise.payment_gateway(rng_for(SLUG, "pay"), *span, 0.14, token)
+            "payment-gateway/payment-gateway.json", noise.payment_gateway(rng_for(SLUG, "pay"), *span, 0.14, bearer)
         ),
         LogFile("notification-service/notify.log", noise.notifications(rng_for(SLUG, "mail"), *span, 0.1)),
     ]
@@ -425,9 +425,9 @@ TRUTH: dict[str, object] = {
     ],
     "expect_outcome": "SUCCESS",
     "expect_nothing_found": False,
-    "note": "Saying that worker-3's CPU is high is true and allowed; calling it the cause is not. Its CPU rose at 13:45, "
-    "25 minutes before the latency, and pods on worker-1 and worker-2 are as slow as the one on worker-3. Retries after "
-    "429 from payment-gateway are as frequent before as after.",
+    "note": "Saying that worker-3's CPU is high is true and allowed; calling it the cause is not. Its CPU rose at "
+    "13:45, 25 minutes before the latency, and pods on worker-1 and worker-2 are as slow as the one on worker-3. "
+    "Retries after 429 from payment-gateway are as frequent before as after.",
 }
 
 

@@ -65,7 +65,13 @@ def search_log(pod: str) -> LogFile:
     for at in every(rng, LOGS_FROM, RECORDED, 400):
         line(at, "warn", "synonym file has 3 unused entries, ignored", file="synonyms_de.txt")
     for at in every(rng, LOGS_FROM, RECORDED, 300):
-        line(at, "info", "cache stats", entries=rng.randrange(8_000, 9_000), hit_ratio=round(0.8 + 0.05 * rng.random(), 3))
+        line(
+            at,
+            "info",
+            "cache stats",
+            entries=rng.randrange(8_000, 9_000),
+            hit_ratio=round(0.8 + 0.05 * rng.random(), 3),
+        )
     for at in every(rng, LOGS_FROM, RECORDED, 1500):
         line(at, "debug", "refresh catalog token", header=f"Authorization: Bearer sk-search-{hex_id(rng, 32)}")
     return LogFile(f"search-api/{pod}.json", entries)
@@ -86,7 +92,12 @@ def opensearch_log() -> LogFile:
     for at in every(rng, LOGS_FROM, RECORDED, 300):
         line(at, "INFO", "o.o.j.s.JobSweeper", "Running full sweep")
     for at in every(rng, LOGS_FROM, RECORDED, 320):
-        line(at, "WARN", "o.o.d.PublicationTransport", "setting [index.merge.scheduler.max_thread_count] is at its default")
+        line(
+            at,
+            "WARN",
+            "o.o.d.PublicationTransport",
+            "setting [index.merge.scheduler.max_thread_count] is at its default",
+        )
     return LogFile("opensearch/os-data-0.log", entries)
 
 
@@ -163,8 +174,10 @@ def other_series() -> list[Series]:
         gauge("kube_deployment_status_replicas_available", {"namespace": "search", "deployment": "search-api"}, ticks,
               lambda _at: 2),
     ]  # fmt: skip
-    for node in ("worker-4", "worker-7"):
-        many.append(gauge("instance:node_cpu_utilisation:rate5m", {"instance": node}, ticks, wobble(rng, 0.23, 0.03), 4))
+    many += [
+        gauge("instance:node_cpu_utilisation:rate5m", {"instance": node}, ticks, wobble(rng, 0.23, 0.03), 4)
+        for node in ("worker-4", "worker-7")
+    ]
     return many
 
 
@@ -214,8 +227,8 @@ TRUTH: dict[str, object] = {
     ],
     "expect_outcome": "SUCCESS|DEGRADED",
     "expect_nothing_found": True,
-    "note": "Accepted negative observations may be released (SUCCESS), or nothing stands (DEGRADED); either is right as "
-    "long as no fault is claimed. The deprecation and synonym warnings come at the same rate the whole time.",
+    "note": "Accepted negative observations may be released (SUCCESS), or nothing stands (DEGRADED); either is right "
+    "as long as no fault is claimed. The deprecation and synonym warnings come at the same rate the whole time.",
 }
 
 

@@ -65,9 +65,13 @@ def payment_gateway(rng: random.Random, start: float, end: float, per_s: float, 
     entries: Entries = []
     for at in arrivals(rng, start, end, per_s):
         provider = rng.choice(("adyen", "adyen", "stripe"))
-        base = {"@timestamp": iso(at), "service": "payment-gateway", "provider": provider}
+        base: dict[str, object] = {"@timestamp": iso(at), "service": "payment-gateway", "provider": provider}
         if rng.random() < 0.06:
-            event = {"level": "warn", "msg": "authorisation declined", "code": rng.choice(("05", "51", "54"))}
+            event: dict[str, object] = {
+                "level": "warn",
+                "msg": "authorisation declined",
+                "code": rng.choice(("05", "51", "54")),
+            }
         else:
             event = {"level": "info", "msg": "authorised", "amount_minor": rng.randrange(900, 24_000)}
         fields = base | event | {"duration_ms": rng.randrange(700, 1900), "trace_id": hex_id(rng, 16)}
@@ -125,29 +129,37 @@ def cart_service(rng: random.Random, start: float, end: float, per_s: float) -> 
     return entries
 
 
+def pg_line(at: float, pid: int, severity: str, text: str) -> tuple[float, str]:
+    """One line of PostgreSQL's log with `log_line_prefix = '%m [%p] '`."""
+    return at, f"{dotted(at)} [{pid}] {severity}:  {text}"
+
+
 def postgres(rng: random.Random, start: float, end: float, database: str, clients: str) -> Entries:
     """PostgreSQL's own log with `log_checkpoints`, `log_connections` and `log_autovacuum_min_duration` on."""
     entries: Entries = []
+
+    def line(at: float, pid: int, severity: str, text: str) -> None:
+        entries.append(pg_line(at, pid, severity, text))
+
     for at in every(rng, start, end, 300):
         pages, seconds = rng.randrange(1800, 4200), rng.randrange(2500, 2699) / 10
-        entries.append((at, f"{dotted(at)} [31] LOG:  checkpoint starting: time"))
-        entries.append((at + seconds, f"{dotted(at + seconds)} [31] LOG:  checkpoint complete: wrote {pages} buffers "
-                                      f"({pages / 5243:.1f}%); 0 WAL file(s) added, 0 removed, {pages // 900} recycled; "
-                                      f"write={seconds - 0.4:.3f} s, sync=0.021 s, total={seconds:.3f} s"))  # fmt: skip
+        line(at, 31, "LOG", "checkpoint starting: time")
+        done = (
+            f"checkpoint complete: wrote {pages} buffers ({pages / 5243:.1f}%); 0 WAL file(s) added, 0 removed, "
+            f"{pages // 900} recycled; write={seconds - 0.4:.3f} s, sync=0.021 s, total={seconds:.3f} s"
+        )
+        line(at + seconds, 31, "LOG", done)
     for at in arrivals(rng, start, end, 1 / 25):
-        pid, host = rng.randrange(4000, 29_000), f"{clients}.{rng.randrange(2, 250)}"
-        entries.append((at, f"{dotted(at)} [{pid}] LOG:  connection received: host={host} "
-                            f"port={rng.randrange(32_768, 60_999)}"))  # fmt: skip
-        entries.append((at + 0.006, f"{dotted(at + 0.006)} [{pid}] LOG:  connection authorized: user={database}_app "
-                                    f"database={database} SSL enabled (protocol=TLSv1.3)"))  # fmt: skip
+        pid, host, port = rng.randrange(4000, 29_000), rng.randrange(2, 250), rng.randrange(32_768, 60_999)
+        line(at, pid, "LOG", f"connection received: host={clients}.{host} port={port}")
+        who = f"user={database}_app database={database} SSL enabled (protocol=TLSv1.3)"
+        line(at + 0.006, pid, "LOG", f"connection authorized: {who}")
     for at in every(rng, start, end, 410):
-        table = rng.choice(("outbox", "idempotency_keys", "sessions"))
-        entries.append((at, f'{dotted(at)} [{rng.randrange(4000, 29_000)}] LOG:  automatic vacuum of table '
-                            f'"{database}.public.{table}": index scans: 1, pages: 0 removed, '
-                            f'{rng.randrange(300, 900)} remain'))  # fmt: skip
+        table, pages = rng.choice(("outbox", "idempotency_keys", "sessions")), rng.randrange(300, 900)
+        vacuumed = f'automatic vacuum of table "{database}.public.{table}": index scans: 1, pages: 0 removed'
+        line(at, rng.randrange(4000, 29_000), "LOG", f"{vacuumed}, {pages} remain")
     for at in every(rng, start, end, 520):
-        entries.append((at, f"{dotted(at)} [{rng.randrange(4000, 29_000)}] WARNING:  there is no transaction in "
-                            "progress"))  # fmt: skip
+        line(at, rng.randrange(4000, 29_000), "WARNING", "there is no transaction in progress")
     return entries
 
 
@@ -157,8 +169,8 @@ def jvm_gc(rng: random.Random, start: float, end: float, period_s: float, heap_m
     for number, at in enumerate(every(rng, start, end, period_s), first):
         before = int(heap_mb * (0.55 + 0.1 * rng.random()))
         after = int(heap_mb * (0.24 + 0.03 * rng.random()))
-        entries.append((at, f"[{iso(at)}][info][gc] GC({number}) Pause Young (Normal) (G1 Evacuation Pause) "
-                            f"{before}M->{after}M({heap_mb}M) {5 + 9 * rng.random():.3f}ms"))  # fmt: skip
+        entries.append((at, (f"[{iso(at)}][info][gc] GC({number}) Pause Young (Normal) (G1 Evacuation Pause) "
+                            f"{before}M->{after}M({heap_mb}M) {5 + 9 * rng.random():.3f}ms")))  # fmt: skip
     return entries
 
 
@@ -167,11 +179,11 @@ def notifications(rng: random.Random, start: float, end: float, per_s: float) ->
     entries: Entries = []
     for at in arrivals(rng, start, end, per_s):
         thread, kind = rng.randrange(1, 5), rng.choice(("order-confirmation", "shipping-update", "password-reset"))
-        entries.append((at, f"{comma(at)} INFO  [mail-{thread}] shop.notify.Mailer - sent template={kind} "
-                            f"to=u{rng.randrange(1000, 99_999)} smtp=250 in {rng.randrange(40, 320)}ms"))  # fmt: skip
+        entries.append((at, (f"{comma(at)} INFO  [mail-{thread}] shop.notify.Mailer - sent template={kind} "
+                            f"to=u{rng.randrange(1000, 99_999)} smtp=250 in {rng.randrange(40, 320)}ms")))  # fmt: skip
     for at in every(rng, start, end, 170):
-        entries.append((at, f"{comma(at)} WARN  [mail-{rng.randrange(1, 5)}] shop.notify.Mailer - greylisted by "
-                            "mx.example.net (451 4.7.1), retry in 300s"))  # fmt: skip
+        entries.append((at, (f"{comma(at)} WARN  [mail-{rng.randrange(1, 5)}] shop.notify.Mailer - greylisted by "
+                            "mx.example.net (451 4.7.1), retry in 300s")))  # fmt: skip
     for at in every(rng, start, end, 30):
         entries.append((at, f"{comma(at)} DEBUG [http-1] shop.notify.Health - GET /health 200"))
     return entries

@@ -127,8 +127,10 @@ def timeout_trace(waited: str) -> str:
             "\tat com.zaxxer.hikari.pool.HikariPool.getConnection(HikariPool.java:188)",
             "\tat com.zaxxer.hikari.pool.HikariPool.getConnection(HikariPool.java:146)",
             "\tat com.zaxxer.hikari.HikariDataSource.getConnection(HikariDataSource.java:128)",
-            "\tat org.hibernate.engine.jdbc.connections.internal.DatasourceConnectionProviderImpl.getConnection"
-            "(DatasourceConnectionProviderImpl.java:126)",
+            (
+                "\tat org.hibernate.engine.jdbc.connections.internal.DatasourceConnectionProviderImpl.getConnection"
+                "(DatasourceConnectionProviderImpl.java:126)"
+            ),
             "\tat org.springframework.orm.jpa.JpaTransactionManager.doBegin(JpaTransactionManager.java:420)",
             "\tat shop.checkout.order.OrderService.place(OrderService.java:84)",
             "\tat shop.checkout.web.CheckoutController.checkout(CheckoutController.java:52)",
@@ -161,9 +163,7 @@ def failure_lines(rng: random.Random, pod: Pod, checkout: Checkout, queue: int, 
 
 
 def start_lines(pod: Pod) -> noise.Entries:
-    jdbc = (
-        "jdbc:postgresql://pg-checkout.prod.svc:5432/checkout?user=checkout_app&password=tr0ub4dor-Pg-77&sslmode=require"
-    )
+    jdbc = "jdbc:postgresql://pg-checkout.prod.svc:5432/checkout?user=checkout_app&password=tr0ub4dor-Pg-77&sslmode=require"
     at = pod.started
     return [
         spring(at + 3.1, "INFO", "main", "shop.checkout.CheckoutApplication",
@@ -201,8 +201,9 @@ def checkout_log(pod: Pod, checkouts: list[Checkout]) -> LogFile:
             entries += failure_lines(rng, pod, checkout, waiting(checkouts, checkout.done), failures % 15 == 0)
             failures += 1
         elif rng.random() < SAMPLED:
+            thread = f"nio-8080-exec-{rng.randrange(1, 200)}"
             entries.append(
-                spring(checkout.done, "INFO", f"nio-8080-exec-{rng.randrange(1, 200)}", "shop.checkout.order.OrderService",
+                spring(checkout.done, "INFO", thread, "shop.checkout.order.OrderService",
                        f"order placed orderId=ord_{hex_id(rng, 10)} items={rng.randrange(1, 7)} "
                        f"totalCents={rng.randrange(900, 24_000)} currency=EUR "
                        f"durationMs={round((checkout.done - checkout.at) * 1000)} traceId={hex_id(rng, 16)}")
@@ -210,7 +211,7 @@ def checkout_log(pod: Pod, checkouts: list[Checkout]) -> LogFile:
     serving = max(pod.serves_from, begin)
     for at in every(rng, serving, end, 10):
         entries.append(spring(at, "INFO", f"nio-8080-exec-{rng.randrange(1, 200)}", "shop.checkout.web.RequestLog",
-                              f"GET /actuator/health/readiness 200 {rng.randrange(1, 5)}ms ua=kube-probe/1.31"))  # fmt: skip
+                              f"GET /actuator/health/readiness 200 {rng.randrange(1, 5)}ms ua=kube-probe"))  # fmt: skip
     for at in every(rng, serving, end, 75):
         entries.append(spring(at, "WARN", f"nio-8080-exec-{rng.randrange(1, 200)}", "org.hibernate.orm.query",
                               "HHH90003004: firstResult/maxResults specified with collection fetch; "
@@ -235,7 +236,7 @@ def deploy_log() -> LogFile:
         return at, f"{iso(at)} {level:<5} deployer {text}"
 
     entries = [
-        line(DEPLOY - 0.8, "INFO", f"release checkout-api {OLD} -> {NEW} namespace=shop requested by ci pipeline=48213"),
+        line(DEPLOY - 0.8, "INFO", f"release checkout-api {OLD} -> {NEW} namespace=shop requested by ci run=48213"),
         line(DEPLOY - 0.5, "INFO", "values diff checkout-api: image.tag: \"2.30.4\" -> \"2.31.0\""),
         line(DEPLOY - 0.5, "INFO", "values diff checkout-api: env.SPRING_DATASOURCE_HIKARI_MAXIMUM_POOL_SIZE: "
                                    "\"50\" -> \"10\" (change 8f31c2e: use the shared datasource defaults)"),
@@ -246,18 +247,20 @@ def deploy_log() -> LogFile:
         line(DEPLOY + 47, "INFO", f"pod {PODS[3].name} created"),
         line(DEPLOY + 84, "INFO", f"pod {PODS[3].name} ready, draining {PODS[1].name}"),
         line(DEPLOY + 113, "INFO", f"release checkout-api {NEW} rolled out 2/2 pods ready"),
-        line(FIRED - 1571, "INFO", "release recommendation-api 5.8.1 -> 5.8.2 namespace=shop rolled out 3/3 pods ready"),
+        line(FIRED - 1571, "INFO", "release recommendation-api 5.8.1 -> 5.8.2 namespace=shop rolled out 3/3 ready"),
         line(FIRED - 402, "INFO", "release docs-site 812 -> 813 namespace=web rolled out 1/1 pods ready"),
     ]  # fmt: skip
     rng = rng_for(SLUG, "deploys")
-    for at in every(rng, LOGS_FROM, RECORDED, 60):
-        entries.append(line(at, "INFO", f"sync ok applications={rng.randrange(61, 63)} drift=0"))
+    entries += [
+        line(at, "INFO", f"sync ok applications={rng.randrange(61, 63)} drift=0")
+        for at in every(rng, LOGS_FROM, RECORDED, 60)
+    ]
     return LogFile("deployer/deploys.log", entries)
 
 
 def logs(checkouts: dict[str, list[Checkout]]) -> list[LogFile]:
     span = (LOGS_FROM, RECORDED)
-    token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJwYXltZW50LWdhdGV3YXkifQ.c2lnbmF0dXJlLW9mLWEtdG9rZW4"  # noqa: S105
+    bearer = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJwYXltZW50LWdhdGV3YXkifQ.c2lnbmF0dXJlLW9mLWEtdG9rZW4"
     routes = {
         "/": ("storefront", 200, 0.04),
         "/products/{n}": ("catalog-api", 200, 0.06),
@@ -272,7 +275,9 @@ def logs(checkouts: dict[str, list[Checkout]]) -> list[LogFile]:
             f"ingress-nginx/access-{noise.day(FIRED)}.log.gz",
             noise.ingress(rng_for(SLUG, "ingress"), *span, routes, 0.3),
         ),
-        LogFile("payment-gateway/payment-gateway.json", noise.payment_gateway(rng_for(SLUG, "pay"), *span, 0.25, token)),
+        LogFile(
+            "payment-gateway/payment-gateway.json", noise.payment_gateway(rng_for(SLUG, "pay"), *span, 0.25, bearer)
+        ),
         LogFile("inventory-api/inventory-api.log", noise.python_stock(rng_for(SLUG, "stock"), *span, 0.22)),
         LogFile("cart-api/cart-api.log", noise.cart_service(rng_for(SLUG, "cart"), *span, 0.22)),
         LogFile("postgres/pg-checkout-0.log", noise.postgres(rng_for(SLUG, "pg"), *span, "checkout", "10.42.3")),
@@ -359,13 +364,19 @@ def other_series(checkouts: dict[str, list[Checkout]]) -> list[Series]:
         gauge("kube_job_status_failed", {"namespace": "backoffice", "job_name": "invoice-export-29402"}, ticks,
               lambda _at: 1),
     ]  # fmt: skip
-    for node in ("worker-1", "worker-2", "worker-3"):
-        many.append(gauge("instance:node_cpu_utilisation:rate5m", {"instance": node}, ticks, wobble(rng, 0.41, 0.05), 4))
+    many += [
+        gauge("instance:node_cpu_utilisation:rate5m", {"instance": node}, ticks, wobble(rng, 0.41, 0.05), 4)
+        for node in ("worker-1", "worker-2", "worker-3")
+    ]
     for service, per_s in (("payment-gateway", 5.1), ("inventory-api", 14.0), ("cart-api", 31.0)):
         labels = {"job": service, "service": service, "namespace": "shop"}
         many.append(gauge("up", {**labels, "instance": f"{service}:8080"}, ticks, lambda _at: 1))
-        many.append(counter("http_requests_total", {**labels, "code": "200"}, ticks, wobble(rng, per_s, per_s / 12), 4e6))
-        many.append(counter("http_requests_total", {**labels, "code": "500"}, ticks, lambda _at: rng.random() * 0.006, 90))
+        many.append(
+            counter("http_requests_total", {**labels, "code": "200"}, ticks, wobble(rng, per_s, per_s / 12), 4e6)
+        )
+        many.append(
+            counter("http_requests_total", {**labels, "code": "500"}, ticks, lambda _at: rng.random() * 0.006, 90)
+        )
     return many
 
 

@@ -29,9 +29,10 @@ class LogFile:
     path: str
     entries: list[tuple[float, str]]
 
-    def text(self) -> str:
-        """All entries in order of time; entries of one instant keep the order they were written in."""
-        return "".join(f"{text}\n" for _, text in sorted(self.entries, key=lambda entry: entry[0]))
+    def text(self, until: float) -> str:
+        """What was written by `until`, in order of time; entries of one instant keep the order they were made in."""
+        written = sorted((entry for entry in self.entries if entry[0] <= until), key=lambda entry: entry[0])
+        return "".join(f"{text}\n" for _, text in written)
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def dotted(at: float) -> str:
 
 def rng_for(*parts: str) -> random.Random:
     """A generator of its own for each named part: adding a log line to one file changes no other file."""
-    return random.Random("/".join(parts))  # noqa: S311 - made-up noise, nothing secret depends on it
+    return random.Random("/".join(parts))
 
 
 def arrivals(rng: random.Random, start: float, end: float, per_s: float) -> Iterator[float]:
@@ -150,9 +151,7 @@ def hex_id(rng: random.Random, digits: int) -> str:
 # --- metrics ---------------------------------------------------------------------------------------------------------
 
 
-def gauge(
-    name: str, labels: Labels, ticks: Iterable[int], value: Callable[[int], float], digits: int = 0
-) -> Series:
+def gauge(name: str, labels: Labels, ticks: Iterable[int], value: Callable[[int], float], digits: int = 0) -> Series:
     return Series({"__name__": name, **labels}, [(at, value(at)) for at in ticks], digits)
 
 
@@ -280,7 +279,7 @@ def files_of(incident: Incident) -> dict[str, bytes]:
         "evidence/alerts.json": _pretty(active_alerts(incident)),
         "evidence/mysql.json": b"[]\n",
     }
-    return files | {f"evidence/logs/{log.path}": log.text().encode() for log in incident.logs}
+    return files | {f"evidence/logs/{log.path}": log.text(incident.recorded_at).encode() for log in incident.logs}
 
 
 def write(incident: Incident, folder: Path) -> None:
