@@ -8,6 +8,7 @@ look at: this run's invocations, the texts that came in with the run, the intent
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 ANSWER_VERSION = "executor_evidence_v2"
 NO_EVIDENCE_PATH = "$.no_evidence"
@@ -57,7 +58,7 @@ class Intent(StrEnum):
 class Verdict(StrEnum):
     """Ordered by `worst`: PASS is best, REJECT worst."""
 
-    PASS = "PASS"
+    PASS = "PASS"  # noqa: S105 - a verdict
     LOW_CONFID = "LOW_CONFID"
     REJECT = "REJECT"
 
@@ -132,6 +133,8 @@ class Case:
     invocations: Mapping[str, Invocation]
     input_texts: tuple[str, ...] = ()
     intent: Intent = Intent.DIAGNOSIS
+    # Folded texts and read terms, so that no rule works a text twice. Not part of the value.
+    memo: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,18 +191,23 @@ class ClaimResult:
 
     @property
     def failed_codes(self) -> tuple[str, ...]:
-        return tuple(r.finding.code for r in self.rules if r.effective_failure)
+        """Each once, in the rules' order."""
+        return tuple(dict.fromkeys(r.finding.code for r in self.rules if r.effective_failure))
 
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """The gate's whole answer. `draft_rules` are the rules about the draft as such (GK001)."""
+    """The gate's whole answer.
+
+    `draft_rules` are the rules about the draft as such (GK001); `enabled_rules` the settings in force, OFF left out.
+    """
 
     verdict: Verdict
     rule_set_number: int
     rule_set_digest: str
     draft_rules: tuple[RuleResult, ...]
     claims: tuple[ClaimResult, ...]
+    enabled_rules: tuple[RuleSetting, ...] = ()
 
     @property
     def accepted(self) -> tuple[Claim, ...]:

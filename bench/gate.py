@@ -1,0 +1,72 @@
+"""How long the gate takes: 1,000 claims over 1,000 refs of 2 KB, from cold."""
+
+import time
+
+from gatekeeper.gate import judge
+from gatekeeper.shipped import shipped_rule_set
+from gatekeeper.types import (
+    ANSWER_VERSION,
+    Case,
+    Citation,
+    Claim,
+    ClaimKind,
+    Draft,
+    EvidenceRef,
+    EvidenceStatus,
+    Invocation,
+    SourceKind,
+    Verdict,
+)
+
+CLAIMS = 1_000
+REF_CHARS = 2_048
+REFS_PER_INVOCATION = 50
+REPEATS = 5
+
+
+def large_case() -> Case:
+    """A case whose claims all hold: a log of `CLAIMS` refs, one claim about each. Nothing in it is folded yet."""
+    invocations = {}
+    claims = []
+    for number in range(0, CLAIMS, REFS_PER_INVOCATION):
+        invocation_id = f"inv_{number:06d}"
+        refs = {}
+        for line in range(number, number + REFS_PER_INVOCATION):
+            path = f"$.lines[{line}].text"
+            fact = (
+                f"HikariPool-{line} - Connection is not available, request timed out after {30_000 + line}ms (total=10)"
+            )
+            refs[path] = EvidenceRef(path, _padded(line, fact))
+            citation = Citation(invocation_id, "query_logs", path, fact)
+            text = f"HikariPool-{line} had no connection available: a request timed out after {30_000 + line} ms."
+            claims.append(Claim(f"c{line}", ClaimKind.OBSERVATION, text, line % 2 == 0, (citation,)))
+        invocations[invocation_id] = Invocation(
+            invocation_id, "query_logs", EvidenceStatus.OK, SourceKind.TELEMETRY, refs
+        )
+    return Case(Draft(ANSWER_VERSION, tuple(claims)), invocations, ("OrderServiceLatencyHigh on order-service",))
+
+
+def _padded(line: int, fact: str) -> str:
+    before = f"2031-03-04T05:06:07.{line % 1000:03d}Z ERROR [http-nio-8080-exec-{line}] c.a.orders.Pool : "
+    filler = "   at com.acme.orders.OrderRepository.load(OrderRepository.java:88)\n"
+    return (before + fact + "\n" + filler * (REF_CHARS // len(filler)))[:REF_CHARS]
+
+
+def run() -> dict[str, float]:
+    """Milliseconds: the best and the median of `REPEATS` cold judgements, and the share of one claim in the median."""
+    rule_set = shipped_rule_set()
+    times = []
+    for _ in range(REPEATS):
+        case = large_case()
+        started = time.perf_counter()
+        result = judge(case, rule_set)
+        times.append((time.perf_counter() - started) * 1_000)
+        if result.verdict is not Verdict.PASS or len(result.accepted) != CLAIMS:
+            raise RuntimeError("The benchmark's claims must all be accepted; the gate refused some.")
+    times.sort()
+    median = times[len(times) // 2]
+    return {
+        "gate.1000_claims.best_ms": round(times[0], 2),
+        "gate.1000_claims.median_ms": round(median, 2),
+        "gate.one_claim_us": round(median * 1_000 / CLAIMS, 2),
+    }

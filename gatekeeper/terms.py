@@ -1,0 +1,333 @@
+"""Terms: the numbers, codes and identifiers in a text, and whether other text has them.
+
+A claim may put evidence into words of its own, but not bring figures or names of its own. What is a
+term: numbers (with unit), dates and times, percentages, versions, addresses, codes (`ERR_123`,
+`40P01`), ids (`HikariPool-1`, pod names), `snake_case`, dotted names, `CamelCase`, paths, text in
+backticks, errno and signal names. What is not: plain words, also capitalised or upper-case ones,
+and hyphenated English (`read-only`).
+
+Numbers are equal when written the same after the removal of group separators, of a fraction of
+zeros only and of the space before a unit: 1,000 = 1000, 93.0 = 93, 50% = 50 %, 30 秒 = 30s. Nothing
+is converted: 30000ms is not 30 s. Leading zeros count (SQLSTATE 08006), and so do trailing ones after
+a fraction (18.10 is not 18.1). A bare number is supported by the same number with any unit; a number
+with a unit needs that unit, beside the number or in a name near it (`latency_ms=30000`).
+"""
+
+import errno
+import re
+import signal
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?"
+_ZONE = r"Z|[+-]\d{2}:?\d{2}"
+_TOKENS = rf"""
+    (?P<date>\d{{4}}[-/]\d{{2}}[-/]\d{{2}})(?:[T\ ](?P<date_clock>{_CLOCK})(?P<date_zone>{_ZONE})?)?(?![\w-])
+  | (?P<clock>{_CLOCK})(?P<zone>{_ZONE})?(?![\w:])
+  | (?P<scientific>\d+(?:\.\d+)?[eE][+-]?\d+)(?![\w.-])
+  | (?P<grouped>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?)(?!\d|,\d)
+  | (?P<path>(?<![\w.:/])/(?:[\w.-]+/)*[\w.-]*[\w-])
+  | (?P<word>\w+(?:[.-]\w+)*(?:\(\))?)
+"""
+_TOKEN = re.compile(_TOKENS, re.ASCII | re.VERBOSE)
+# In a claim, backticks quote. In evidence they may stand anywhere and must not hide a number.
+_TOKEN_OR_QUOTE = re.compile(rf"`[ ]*(?P<quote>[^`]{{0,199}}[^` ])[ ]*` | {_TOKENS}", re.ASCII | re.VERBOSE)
+
+_UNIT_SPELLINGS = {
+    "ns": "ns nanosecond nanoseconds 纳秒",
+    "us": "us µs μs microsecond microseconds 微秒",
+    "ms": "ms msec msecs millis millisecond milliseconds 毫秒",
+    "s": "s sec secs second seconds 秒",
+    "min": "m min mins minute minutes 分钟",
+    "h": "h hr hrs hour hours 小时",
+    "d": "d day days 天",
+    "week": "week weeks 周",
+    "%": "% percent pct percentage",
+    "‰": "‰",
+    "B": "B byte bytes 字节",
+    "KB": "KB kB",
+    "MB": "MB",
+    "GB": "GB",
+    "TB": "TB",
+    "Kb": "Kb kb Kbit kbps",
+    "Mb": "Mb Mbit Mbps",
+    "Gb": "Gb Gbit Gbps",
+    "KiB": "KiB Ki",
+    "MiB": "MiB Mi",
+    "GiB": "GiB Gi",
+    "TiB": "TiB Ti",
+    "K": "K k thousand",
+    "M": "M million",
+    "G": "G",
+    "bn": "bn billion",
+    "qps": "qps",
+    "rps": "rps",
+    "x": "x 倍",
+    "百": "百",
+    "千": "千",
+    "万": "万",
+    "亿": "亿",
+}
+_UNITS = {spelling: unit for unit, spellings in _UNIT_SPELLINGS.items() for spelling in spellings.split()}
+_UNITS_LOWER = {spelling.lower(): unit for spelling, unit in _UNITS.items() if len(spelling) > 1}
+_LONE_LETTERS_AFTER_SPACE = frozenset("smhd")
+_UNIT_AFTER = re.compile(
+    r"(\s?)(?:([%‰]|[µμ]s|纳秒|微秒|毫秒|秒|分钟|小时|天|周|字节|倍|百(?!分)|千|万|亿)|([A-Za-z]+)(?![\w]))", re.ASCII
+)
+_UNIT_WORDS = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}|[%‰]|[µμ]s|纳秒|微秒|毫秒|分钟|小时|字节")
+# Away from its number, "min" is more often a minimum.
+_NOT_A_UNIT_ALONE = frozenset({"min", "Min", "MIN"})
+
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)(-?)([A-Za-z]*)")
+_RANGE = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)([A-Za-z]*)")
+_ENGLISH_PREFIX = re.compile(r"(?:non|sub|top|pre|post|over|under|mid|near|multi|max|min)-(?=\d)", re.IGNORECASE)
+_ENGLISH_SUFFIX = re.compile(
+    r"-(?:related|based|level|wide|side|specific|like|style|only|aware|bound|driven|backed|induced|triggered)$",
+    re.IGNORECASE,
+)
+_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{3,}(?<!ing)")
+_JOINED_SENTENCES = re.compile(r"[A-Za-z]?[a-z]+\.[A-Z][a-z]*")
+_SERVICE_NAME = re.compile(
+    r"[a-z]+(?:-[a-z]+)*-(?:service|svc|api|db|worker|gateway|deployment|job|consumer|producer|scheduler|backend"
+    r"|frontend|exporter|operator|controller)"
+)
+# "3-node" counts; "12345-abc" names.
+_MAX_COUNT_DIGITS = 4
+_ORDINALS = frozenset({"st", "nd", "rd", "th"})
+_SYSTEM_NAMES = frozenset(errno.errorcode.values()) | {each.name for each in signal.Signals}
+_ASCII_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+# Before a minus these make it a range or a difference; anything else makes it a sign.
+_OPERAND_ENDS = _ASCII_WORD | frozenset(")]%")
+_ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A number (`value` and perhaps `unit`), or a name (`spellings`, lower case, any of which will do)."""
+
+    text: str
+    start: int
+    end: int
+    value: str | None = None
+    unit: str | None = None
+    spellings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a folded text that may support terms: `text[start:end]`. What stands around it tells where a term
+    really ends, so that an excerpt which stops inside `1500` does not support `15`."""
+
+    text: str
+    start: int
+    end: int
+
+    @staticmethod
+    def whole(text: str) -> "Passage":
+        return Passage(text, 0, len(text))
+
+
+def terms(folded: str) -> Iterator[Term]:
+    """The terms of a folded text, in order."""
+    return _read(_ascii_digits(folded), _TOKEN_OR_QUOTE)
+
+
+def _read(text: str, token: re.Pattern[str]) -> Iterator[Term]:
+    for match in token.finditer(text):
+        kind = match.lastgroup
+        if kind == "word":
+            word = match.group()
+            # The commonest case by far: an ordinary word.
+            if not (word.isalpha() and (word.islower() or word[1:].islower())):
+                yield from _word_terms(text, word, match.start())
+        elif kind in {"scientific", "grouped"}:
+            yield _number(text, match.start(), match.end(), match.group())
+        elif kind in {"quote", "path"}:
+            yield _name(match.group(kind), match.start(kind))
+        else:
+            yield from _moment_terms(match)
+
+
+def unsupported_terms(folded: str, passages: Iterable[Passage], *, ignored: frozenset[str] = frozenset()) -> list[Term]:
+    """The terms of a folded text that no passage has. `ignored` holds lower-case names that need no support."""
+    sources = [_Source(passage) for passage in passages]
+    return [
+        term
+        for term in terms(folded)
+        if ignored.isdisjoint(term.spellings) and not any(source.supports(term) for source in sources)
+    ]
+
+
+class _Source:
+    """One passage, its numbers read once and only when a number is asked for."""
+
+    def __init__(self, passage: Passage) -> None:
+        self._passage = passage
+        self._text = _ascii_digits(passage.text)
+        lowered = self._text.lower()
+        self._lowered = lowered if len(lowered) == len(self._text) else self._text.translate(_ASCII_LOWER)
+        self._numbers: dict[str, set[str | None]] | None = None
+
+    def supports(self, term: Term) -> bool:
+        if term.value is None:
+            return any(self._has_name(spelling) for spelling in term.spellings)
+        if term.value not in self._lowered and term.value.isdigit() and "," not in self._lowered:
+            # Without group separators a whole number is written as it is, or is not there.
+            return False
+        if self._numbers is None:
+            self._numbers = self._read_numbers()
+        units = self._numbers.get(term.value)
+        if units is None:
+            return False
+        return term.unit is None or term.unit in units or (None in units and self._mentions_unit(term.unit))
+
+    def _read_numbers(self) -> dict[str, set[str | None]]:
+        passage = self._passage
+        numbers: dict[str, set[str | None]] = {}
+        for term in _read(self._text, _TOKEN):
+            if term.value is not None and passage.start <= term.start and term.end <= passage.end:
+                numbers.setdefault(term.value, set()).add(term.unit)
+                for coarser in _coarser_times(term.value):
+                    numbers.setdefault(coarser, set()).add(None)
+        return numbers
+
+    def _mentions_unit(self, unit: str) -> bool:
+        """Whether a name or heading in the passage says the unit, as in `latency_ms=30000` or `used (percent): 93`."""
+        words = _UNIT_WORDS.findall(self._text, self._passage.start, self._passage.end)
+        return any(word not in _NOT_A_UNIT_ALONE and _unit(word) == unit for word in words)
+
+    def _has_name(self, name: str) -> bool:
+        text, start, end = self._lowered, self._passage.start, self._passage.end
+        at = text.find(name, start, end)
+        while at >= 0:
+            if _stands_alone(text, at, at + len(name), name):
+                return True
+            at = text.find(name, at + 1, end)
+        return False
+
+
+def _ascii_digits(text: str) -> str:
+    """Decimal digits of every script as ASCII ones, so that none goes unseen. Keeps the length."""
+    if text.isascii():
+        return text
+    foreign = {char for char in text if char > "\x7f" and char.isdecimal()}
+    return text.translate({ord(char): str(unicodedata.decimal(char)) for char in foreign}) if foreign else text
+
+
+def _unit(word: str) -> str | None:
+    return _UNITS.get(word) or _UNITS_LOWER.get(word.lower())
+
+
+def _unit_after(text: str, end: int) -> str | None:
+    match = _UNIT_AFTER.match(text, end)
+    if match is None:
+        return None
+    space, sign, word = match.groups()
+    if sign:
+        return _UNITS[sign]
+    return None if space and len(word) == 1 and word not in _LONE_LETTERS_AFTER_SPACE else _unit(word)
+
+
+def _number(text: str, start: int, end: int, written: str, unit: str | None = None) -> Term:
+    """A number that stands at `start`. Its sign, and a unit after it, are read from what stands around it."""
+    value = written.replace(",", "").lower().replace("e+", "e")
+    whole, _, fraction = value.partition(".")
+    if fraction and not fraction.strip("0"):
+        value = whole
+    if start and text[start - 1] in "-−" and text[max(0, start - 2) : start - 1] not in _OPERAND_ENDS:
+        value = f"-{value}"
+    if unit is None:
+        unit = "%" if text.endswith("百分之", 0, start) else _unit_after(text, end)
+    return Term(written + ("" if unit is None else f" {unit}"), start, end, value=value, unit=unit)
+
+
+def _name(written: str, start: int, *also: str) -> Term:
+    return Term(written, start, start + len(written), spellings=(written.lower(), *also))
+
+
+def _word_terms(text: str, word: str, start: int) -> Iterator[Term]:
+    """The terms in one unbroken word: a number, an id, parts joined by hyphens, or nothing."""
+    if word[0].isdigit():
+        if match := _NUMBER.fullmatch(word):
+            digits, hyphen, suffix = match.groups()
+            end = start + len(digits)
+            unit = _unit(suffix) if suffix else None
+            if unit or not suffix:
+                yield _number(text, start, end, digits, unit)
+                return
+            if hyphen and len(digits) <= _MAX_COUNT_DIGITS:
+                yield Term(digits, start, end, value=digits)
+                return
+            if suffix in _ORDINALS:
+                yield _name(word, start, f"p{digits}")
+                return
+        if match := _RANGE.fullmatch(word):
+            low, high, suffix = match.groups()
+            unit = _unit(suffix) if suffix else None
+            if unit or not suffix:
+                yield Term(low, start, start + len(low), value=low)
+                at = start + match.start(2)
+                yield _number(text, at, at + len(high), high, unit)
+                return
+    if match := _ENGLISH_PREFIX.match(word):
+        yield from _word_terms(text, word[match.end() :], start + match.end())
+        return
+    bare = _ENGLISH_SUFFIX.sub("", word)
+    if any(char.isdigit() for char in bare):
+        percentile = bare[1:] if bare[0] in "pP" and bare[1:].isdigit() else None
+        yield _name(bare, start, *([f"{percentile}th"] if percentile else []))
+    elif _SERVICE_NAME.fullmatch(bare):
+        yield _name(bare, start)
+    else:
+        for part in re.finditer(r"[^-]+", bare):
+            if _is_identifier(part.group()):
+                yield _name(part.group().removesuffix("()"), start + part.start())
+
+
+def _is_identifier(part: str) -> bool:
+    """Whether a word without digits is a name of code or of the system rather than of the language."""
+    if "_" in part:
+        return len(part.strip("_")) > 0
+    if part.endswith("()") or part in _SYSTEM_NAMES:
+        return True
+    if "." in part:
+        # Not "e.g" or "a.m", nor two sentences with no space between them.
+        return any(len(piece) > 1 for piece in part.split(".")) and not _JOINED_SENTENCES.fullmatch(part)
+    return _CAMEL.search(part) is not None
+
+
+def _moment_terms(match: re.Match[str]) -> Iterator[Term]:
+    """A date, a time of day and an offset from UTC are terms of their own: a claim may give one without the other."""
+    for group in ("date", "date_clock", "date_zone", "clock", "zone"):
+        written = match.group(group)
+        if written is None:
+            continue
+        value = written.replace("/", "-").replace(",", ".")
+        if group.endswith("zone"):
+            value = "utc+0000" if written == "Z" else "utc" + written.replace(":", "")
+        elif group.endswith("clock"):
+            value = value if value.index(":") == 2 else f"0{value}"
+        yield Term(written, match.start(group), match.end(group), value=value)
+
+
+def _coarser_times(value: str) -> Iterator[str]:
+    """What a precise time also says: 10:42:17.123 is at 10:42:17 and at 10:42."""
+    if ":" in value:
+        seconds = value.partition(".")[0]
+        yield seconds
+        yield ":".join(seconds.split(":")[:2])
+
+
+def _stands_alone(text: str, start: int, end: int, name: str) -> bool:
+    """Whether the name found at `start` is no piece of a longer one: `pool-1` of `pool-12`, `10.0.3` of `10.0.3.17`."""
+    before, after = text[start - 1 : start], text[end : end + 1]
+    if name[0] in _ASCII_WORD and before:
+        if before in _ASCII_WORD:
+            return False
+        joined = text[start - 2 : start - 1] in _ASCII_WORD if start > 1 else False
+        if joined and ((before == "-" and "-" in name) or (before == "." and name[0].isdigit())):
+            return False
+    if after and after in _ASCII_WORD:
+        return False
+    return not (name[-1].isdigit() and after in {".", ","} and text[end + 1 : end + 2].isdigit())
