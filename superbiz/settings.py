@@ -151,7 +151,13 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     # Longer than any run may take, so that no message is handed out twice while its run still works.
     "visibility_timeout": max(3600, 2 * SUPERBIZ.run_deadline_s),
     "socket_connect_timeout": REDIS_CONNECT_TIMEOUT_S,
-    "socket_timeout": 5.0,
+    "socket_timeout": 2.0,
+    # A sender gives up at once when the broker is away; the scan that the worker runs finds its work later.
+    # (The worker's own reconnecting is CELERY_BROKER_CONNECTION_MAX_RETRIES.)
+    "max_retries": 1,
+    "interval_start": 0,
+    "interval_step": 0.1,
+    "interval_max": 0.1,
 }
 CELERY_BEAT_SCHEDULE = {
     "reap": {"task": "runs.tasks.reap", "schedule": 5.0, "options": {"expires": 5.0}},
