@@ -218,5 +218,3 @@ class IdSource(Protocol):
 
     def jitter(self) -> float:
         """In [0, 1)."""
-
-

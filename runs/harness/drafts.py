@@ -1,0 +1,82 @@
+"""From an executor's reply to a draft. Pure.
+
+A strict reader decides whether the contract held; a lenient one still takes over the claims that
+are whole, so that an answer in an older form is judged (and marked) instead of lost.
+"""
+
+import json
+from typing import Any
+
+from pydantic import ValidationError
+
+from gatekeeper.types import Citation, Claim, Draft
+from runs.harness.wire import MAX_CLAIMS, ExecutorClaim, ExecutorEvidence
+
+EMPTY = Draft(answer_version=None, claims=())
+
+
+def from_wire(evidence: ExecutorEvidence) -> Draft:
+    return Draft(evidence.answer_version, tuple(_claim(claim) for claim in evidence.claims))
+
+
+def salvage(text: str | None) -> Draft:
+    """What can be read of an answer that broke its contract; an empty draft where nothing can."""
+    value = _first_object(text or "")
+    if not isinstance(value, dict) or not isinstance(value.get("claims"), list):
+        return EMPTY
+    claims = []
+    for item in value["claims"][:MAX_CLAIMS]:
+        try:
+            claims.append(_claim(ExecutorClaim.model_validate(item)))
+        except ValidationError:
+            continue
+    version = value.get("answer_version")
+    return Draft(version if isinstance(version, str) else None, tuple(claims))
+
+
+def to_json(draft: Draft) -> dict[str, Any]:
+    """The draft as `self_evaluation` keeps it: restricted."""
+    return {
+        "answer_version": draft.answer_version,
+        "claims": [
+            {
+                "claim_id": claim.claim_id,
+                "kind": claim.kind.value,
+                "claim_text": claim.claim_text,
+                "critical": claim.critical,
+                "evidence": [
+                    {
+                        "source_invocation_id": item.source_invocation_id,
+                        "tool_name": item.tool_name,
+                        "raw_path": item.raw_path,
+                        "evidence_excerpt": item.evidence_excerpt,
+                    }
+                    for item in claim.evidence
+                ],
+            }
+            for claim in draft.claims
+        ],
+    }
+
+
+def _claim(wire: ExecutorClaim) -> Claim:
+    return Claim(
+        claim_id=wire.claim_id,
+        kind=wire.kind,
+        claim_text=wire.claim_text,
+        critical=wire.critical,
+        evidence=tuple(
+            Citation(item.source_invocation_id, item.tool_name, item.raw_path, item.evidence_excerpt)
+            for item in wire.evidence
+        ),
+    )
+
+
+def _first_object(text: str) -> Any:
+    start = text.find("{")
+    if start < 0:
+        return None
+    try:
+        return json.JSONDecoder().raw_decode(text, start)[0]
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,113 @@
+"""The evidence gate inside a run: judge the draft, grant one repair round, judge again."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from gatekeeper.gate import judge
+from gatekeeper.serial import feedback, to_json
+from gatekeeper.types import Case, Claim, Draft, GateResult, Intent, RuleMode, Verdict
+from runs.errors import BudgetExhausted
+from runs.harness import inputs
+from runs.harness.context import RunContext
+from runs.harness.digest import content_digest
+from runs.harness.events import EventType, GuardDecision
+from runs.harness.executor import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """What stands after the gate. `rounds` are the serialised results, in order, for the run's record.
+
+    `verdict` is REJECT where nothing stands, LOW_CONFID where any claim was removed or the version is
+    wrong, else PASS.
+    """
+
+    draft: Draft
+    claims: tuple[Claim, ...]
+    verdict: Verdict
+    removed: int
+    rounds: tuple[dict[str, Any], ...]
+
+
+def input_texts(ctx: RunContext) -> tuple[str, ...]:
+    """The texts that came in with the run: numbers and names in them need no further evidence."""
+    alerts = [ctx.run.subject.alert, *ctx.run.subject.others]
+    texts = [ctx.run.query]
+    for alert in alerts:
+        if alert is not None:
+            texts += [alert.alertname, *alert.labels.keys(), *alert.labels.values(), *alert.annotations.values()]
+            texts += [inputs.iso(alert.starts_at) or ""]
+    return tuple(text for text in texts if text)
+
+
+async def gate(ctx: RunContext, executor: Executor) -> Gated:
+    """Judges the executor's draft; where it is below PASS, one repair round follows within budget."""
+    result = _judge(ctx, executor.draft)
+    rounds = [to_json(result)]
+    _tell(ctx, EventType.EVIDENCE_GUARD_INITIAL, result, rounds[-1])
+    kept = executor.draft, result
+    if result.verdict is not Verdict.PASS and _repairable(executor):
+        repaired = await _repair(ctx, executor, result)
+        if repaired is not None:
+            again = _judge(ctx, repaired)
+            rounds.append(to_json(again))
+            _tell(ctx, EventType.EVIDENCE_GUARD_REPAIR, again, rounds[-1])
+            if again.accepted or not result.accepted:
+                kept = repaired, again
+    draft, final = kept
+    return Gated(draft, final.accepted, _standing(final), len(final.removed), tuple(rounds))
+
+
+def _judge(ctx: RunContext, draft: Draft) -> GateResult:
+    case = Case(draft, ctx.gate_invocations(), input_texts(ctx), Intent.DIAGNOSIS)
+    return judge(case, ctx.kit.rule_set)
+
+
+def _repairable(executor: Executor) -> bool:
+    """An executor that never spoke to a tool and proposed nothing has nothing to repair."""
+    return bool(executor.messages)
+
+
+async def _repair(ctx: RunContext, executor: Executor, result: GateResult) -> Draft | None:
+    try:
+        return await executor.work(inputs.executor_repairs(feedback(result)))
+    except BudgetExhausted as error:
+        ctx.budget_ended(error)
+        ctx.note("There was no budget left to repair citations.")
+        return None
+
+
+def _standing(result: GateResult) -> Verdict:
+    if not result.accepted:
+        return Verdict.REJECT
+    return Verdict.PASS if not result.removed and result.version_ok else Verdict.LOW_CONFID
+
+
+def _tell(ctx: RunContext, event_type: EventType, result: GateResult, serialised: dict[str, Any]) -> None:
+    failed = sorted({code for claim in result.claims for code in claim.failed_codes})
+    failed += [rule.finding.code for rule in result.draft_rules if rule.effective_failure]
+    shadow = sorted(
+        {
+            rule.finding.code
+            for rules in (result.draft_rules, *(claim.rules for claim in result.claims))
+            for rule in rules
+            if rule.mode is RuleMode.SHADOW and rule.finding.passed is False
+        }
+    )
+    accepted = len(result.accepted)
+    ctx.emit(
+        event_type,
+        GuardDecision(
+            verdict=result.verdict.value,
+            claims=len(result.claims),
+            accepted=accepted,
+            removed=len(result.removed),
+            failed_rules=tuple(dict.fromkeys(failed)),
+            shadow_rules=tuple(shadow),
+            rule_set_version=result.rule_set_number,
+        ),
+        f"{result.verdict.value}: {accepted} of {len(result.claims)} claim(s) stand"
+        + (f"; failed {', '.join(dict.fromkeys(failed))}" if failed else ""),
+        status=result.verdict.value,
+        content_digest=content_digest(serialised),
+    )

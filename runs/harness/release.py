@@ -1,0 +1,234 @@
+"""The one place where a result to publish is built.
+
+A composer's words leave only where they name allowed claims, bring no number, code or identifier
+that those claims (or the input) lack, and do not turn "this query found nothing" into proof of
+absence. What does not hold is replaced by the claims' own words.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gatekeeper.terms import Passage, unsupported_terms
+from gatekeeper.text import fold
+from gatekeeper.types import Claim, ClaimKind, SourceKind, Verdict
+from runs.harness.context import KeptInvocation
+from runs.harness.run import (
+    PublishedClaim,
+    PublishedEvidence,
+    PublishedResult,
+    PublishedStatement,
+    SourceDocumentRef,
+)
+from runs.harness.wire import ComposerOutput
+
+MAX_LIMITATIONS = 10
+MAX_DOCUMENTS = 10
+CONCLUSION_CHARS = 2000
+SCOPE_CHARS = 1000
+LIMITATION_CHARS = 500
+QUERY_CHARS = 2000
+
+PROOF_OF_ABSENCE = re.compile(
+    r"""
+    \brul(?:e[sd]?|ing)\s+(?:\w+\s+)?out\b
+  | \bconfirm(?:ed|s)?\s+(?:that\s+)?(?:there\s+(?:is|are|was|were)\s+)?(?:none|no\b|not\b|nothing|absence|the\s+absence)
+  | \b(?:is|are|was|were|can\s+be|definitely|certainly|safely)\s+(?:be\s+)?excluded\b
+  | \b(?:prov(?:es?|en|ed)|proof)\s+(?:of\s+absence|(?:that\s+)?(?:there\s+(?:is|are|was|were)\s+)?(?:no\b|not\b|nothing))
+  | \bdefinitely\s+(?:no\b|not\b|nothing)
+  | 已?排除 | (?:可以|能够?)排除 | 确认(?:没有|无|不存在|并?未) | 证明(?:没有|无|不存在|并?未) | 肯定(?:没有|不是|无)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_DENIED = re.compile(
+    r"(?:\bnot|n't|\bno|\bnever|\bnor|cannot|without|不能|并不|不是|没有|无法|未)\s*(?:\w+\s+){0,2}$", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a release is made from: the claims that may be said, and everything that lowers confidence.
+
+    `verdict` is the final one: never REJECT here. `limitations` are code's own sentences.
+    """
+
+    query: str
+    verdict: Verdict
+    claims: tuple[Claim, ...]
+    input_texts: tuple[str, ...]
+    invocations: Mapping[str, KeptInvocation]
+    composed: ComposerOutput | None
+    scope: str
+    limitations: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """`dropped` says, by kind, what of the composer's words did not hold."""
+
+    result: PublishedResult
+    proposed: int
+    kept: int
+    dropped: tuple[str, ...] = field(default_factory=tuple)
+
+
+def proves_absence(text: str, claims: Iterable[Claim]) -> bool:
+    """Whether a text says that something was ruled out or confirmed absent.
+
+    Denying to do so is fine, and so are words that stand in the excerpts of `claims` which found something.
+    """
+    folded = fold(text)
+    found = [
+        fold(item.evidence_excerpt).lower()
+        for claim in claims
+        if claim.kind is not ClaimKind.NEGATIVE_OBSERVATION
+        for item in claim.evidence
+    ]
+    return any(
+        not _DENIED.search(folded[max(0, match.start() - 24) : match.start()])
+        and not any(match.group().lower() in excerpt for excerpt in found)
+        for match in PROOF_OF_ABSENCE.finditer(folded)
+    )
+
+
+def unsupported_words(text: str, claims: Iterable[Claim], input_texts: Iterable[str]) -> list[str]:
+    """Numbers, codes and identifiers of `text` that neither `claims` (with their excerpts) nor the input have."""
+    sources = [part for claim in claims for part in (claim.claim_text, *(e.evidence_excerpt for e in claim.evidence))]
+    passages = [Passage.whole(fold(source)) for source in (*sources, *input_texts)]
+    return [term.text for term in unsupported_terms(fold(text), passages)]
+
+
+def release(material: Material) -> Released:
+    """Builds the published result. `material.claims` must not be empty."""
+    allowed = {claim.claim_id: claim for claim in material.claims}
+    dropped: list[str] = []
+    proposed = list(material.composed.statements) if material.composed else []
+    statements = []
+    for statement in proposed:
+        fault = _fault(statement.text, statement.claim_ids, allowed, material.input_texts)
+        if fault is None:
+            statements.append(
+                PublishedStatement(text=statement.text, claim_ids=list(dict.fromkeys(statement.claim_ids)))
+            )
+        else:
+            dropped.append(fault)
+    kept = len(statements)
+    statements += _unsaid_critical(material.claims, statements)
+    conclusion = _own_or_none(
+        material.composed.conclusion if material.composed else "", material, "CONCLUSION", dropped
+    )
+    scope = _own_or_none(material.composed.scope if material.composed else "", material, "SCOPE", dropped)
+    limitations = [
+        text
+        for text in (material.composed.limitations if material.composed else [])
+        if _own_or_none(text, material, "LIMITATION", dropped)
+    ]
+    low = material.verdict is not Verdict.PASS
+    result = PublishedResult(
+        query=material.query[:QUERY_CHARS],
+        conclusion=_cut(conclusion or _assembled(statements), CONCLUSION_CHARS),
+        scope=_cut(scope or material.scope, SCOPE_CHARS),
+        confidence="LOW" if low else "NORMAL",
+        statements=statements,
+        claims=[_published(claim) for claim in material.claims],
+        limitations=_bounded([*material.limitations, *limitations]),
+        source_documents=_documents(material),
+    )
+    return Released(result, len(proposed), kept, tuple(dict.fromkeys(dropped)))
+
+
+def _fault(text: str, claim_ids: list[str], allowed: Mapping[str, Claim], input_texts: tuple[str, ...]) -> str | None:
+    """Why a statement may not be said, or None."""
+    if not claim_ids:
+        return "STATEMENT_NAMES_NO_CLAIM"
+    if any(id_ not in allowed for id_ in claim_ids):
+        return "STATEMENT_NAMES_UNKNOWN_CLAIM"
+    if unsupported_words(text, [allowed[id_] for id_ in claim_ids], input_texts):
+        return "STATEMENT_ADDS_FACT"
+    if proves_absence(text, [allowed[id_] for id_ in claim_ids]):
+        return "STATEMENT_PROVES_ABSENCE"
+    return None
+
+
+def _own_or_none(text: str, material: Material, what: str, dropped: list[str]) -> str | None:
+    """The composer's own text where it holds against all allowed claims."""
+    if not text.strip():
+        return None
+    if unsupported_words(text, material.claims, (*material.input_texts, material.scope, *material.limitations)):
+        dropped.append(f"{what}_ADDS_FACT")
+        return None
+    if proves_absence(text, material.claims):
+        dropped.append(f"{what}_PROVES_ABSENCE")
+        return None
+    return text.strip()
+
+
+def _unsaid_critical(claims: tuple[Claim, ...], statements: list[PublishedStatement]) -> list[PublishedStatement]:
+    """Critical claims that no kept statement carries are said in their own words; all claims, where none was kept."""
+    said = {id_ for statement in statements for id_ in statement.claim_ids}
+    return [
+        PublishedStatement(text=claim.claim_text, claim_ids=[claim.claim_id])
+        for claim in claims
+        if claim.claim_id not in said and (claim.critical or not statements)
+    ]
+
+
+def _assembled(statements: list[PublishedStatement]) -> str:
+    text = " ".join(statement.text for statement in statements[:4])
+    return text or "The evidence found is listed below."
+
+
+def _published(claim: Claim) -> PublishedClaim:
+    return PublishedClaim(
+        claim_id=claim.claim_id,
+        kind=claim.kind.value,
+        claim_text=claim.claim_text,
+        evidence=[
+            PublishedEvidence(
+                source_invocation_id=item.source_invocation_id,
+                tool_name=item.tool_name,
+                raw_path=item.raw_path,
+                evidence_excerpt=item.evidence_excerpt,
+            )
+            for item in claim.evidence
+        ],
+    )
+
+
+def _documents(material: Material) -> list[SourceDocumentRef]:
+    """Documents behind cited knowledge passages, each once."""
+    found: dict[str, SourceDocumentRef] = {}
+    for claim in material.claims:
+        for item in claim.evidence:
+            kept = material.invocations.get(item.source_invocation_id)
+            if kept is None or kept.record.source_kind != SourceKind.KNOWLEDGE:
+                continue
+            for document in kept.documents:
+                if item.raw_path in document.raw_paths:
+                    found.setdefault(
+                        document.document_id,
+                        SourceDocumentRef(document_id=document.document_id, title=document.title),
+                    )
+    return list(found.values())[:MAX_DOCUMENTS]
+
+
+def _bounded(limitations: list[str]) -> list[str]:
+    return [_cut(text, LIMITATION_CHARS) for text in dict.fromkeys(limitations)][:MAX_LIMITATIONS]
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def sayable(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The claims whose own text does not turn a query that found nothing into proof of absence."""
+    return tuple(claim for claim in claims if not proves_absence(claim.claim_text, (claim,)))
+
+
+def only_negative(claims: Iterable[Claim]) -> bool:
+    return all(claim.kind is ClaimKind.NEGATIVE_OBSERVATION for claim in claims)
+
+
+def as_json(result: PublishedResult) -> dict[str, Any]:
+    return result.model_dump(mode="json", by_alias=True)
