@@ -18,7 +18,7 @@ from typing import Any
 
 import structlog
 from django.db import connection, transaction
-from django.db.models import F, Func, JSONField, Q, QuerySet
+from django.db.models import F, Func, JSONField, Q, QuerySet, Value
 from django.db.models.functions import Coalesce, Now
 from django.utils.crypto import get_random_string
 
@@ -363,7 +363,7 @@ def _end(where: QuerySet[DiagnosisRun], conclusion: Conclusion, **changes: Any) 
         where.update(
             status=conclusion.status,
             outcome=conclusion.status,
-            intent=Coalesce(F("intent"), conclusion.intent),
+            intent=Coalesce(F("intent"), Value(conclusion.intent)),
             verdict=conclusion.verdict,
             release_decision=conclusion.release_decision,
             failure_code=conclusion.failure_code,

@@ -195,11 +195,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='diagnosisrun',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('failure_code__in', ['MODEL_UNAVAILABLE', 'MODEL_REFUSED', 'MODEL_CONTRACT_VIOLATED', 'CONFIGURATION', 'WORKER_LOST', 'INTERNAL']), ('status', 'FAILED')), models.Q(models.Q(('status', 'FAILED'), _negated=True), ('failure_code__isnull', True)), _connector='OR'), name='run_failure_code_iff_failed'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('failure_code__in', ['MODEL_UNAVAILABLE', 'MODEL_REFUSED', 'MODEL_CONTRACT_VIOLATED', 'CONFIGURATION', 'WORKER_LOST', 'INTERNAL']), ('failure_code__isnull', False), ('status', 'FAILED')), models.Q(models.Q(('status', 'FAILED'), _negated=True), ('failure_code__isnull', True)), _connector='OR'), name='run_failure_code_iff_failed'),
         ),
         migrations.AddConstraint(
             model_name='diagnosisrun',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('cancel_reason__in', ['USER_REQUESTED', 'CLIENT_DISCONNECTED', 'DEADLINE', 'SHUTDOWN']), ('status', 'CANCELLED')), models.Q(models.Q(('status', 'CANCELLED'), _negated=True), ('cancel_reason__isnull', True)), _connector='OR'), name='run_cancel_reason_iff_cancelled'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('cancel_reason__in', ['USER_REQUESTED', 'CLIENT_DISCONNECTED', 'DEADLINE', 'SHUTDOWN']), ('cancel_reason__isnull', False), ('status', 'CANCELLED')), models.Q(models.Q(('status', 'CANCELLED'), _negated=True), ('cancel_reason__isnull', True)), _connector='OR'), name='run_cancel_reason_iff_cancelled'),
         ),
         migrations.AddConstraint(
             model_name='diagnosisrun',
@@ -207,11 +207,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='diagnosisrun',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', 'SUCCESS'), _negated=True), models.Q(('published_result__isnull', False), ('release_decision__in', ['RELEASED', 'RELEASED_LOW_CONFIDENCE'])), _connector='OR'), name='run_success_is_released'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', 'SUCCESS'), _negated=True), models.Q(('published_result__isnull', False), ('release_decision__in', ['RELEASED', 'RELEASED_LOW_CONFIDENCE']), ('release_decision__isnull', False)), _connector='OR'), name='run_success_is_released'),
         ),
         migrations.AddConstraint(
             model_name='diagnosisrun',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', 'DEGRADED'), _negated=True), ('release_decision', 'WITHHELD'), _connector='OR'), name='run_degraded_is_withheld'),
+            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', 'DEGRADED'), _negated=True), models.Q(('release_decision', 'WITHHELD'), ('release_decision__isnull', False)), _connector='OR'), name='run_degraded_is_withheld'),
         ),
         migrations.AddConstraint(
             model_name='diagnosisrun',

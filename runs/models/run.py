@@ -52,7 +52,7 @@ def _values(enum: type[StrEnum]) -> list[str]:
 
 
 class DiagnosisRun(models.Model):
-    """`id` is the public run id. `subject` is a validated `runs.harness.run.Subject`: the alert or question as it came in."""
+    """`id` is the public run id. `subject` is a validated `runs.harness.run.Subject`: the alert or question as it came."""
 
     id = models.CharField(primary_key=True, max_length=40)
     session = models.ForeignKey("runs.ChatSession", on_delete=models.PROTECT, related_name="runs")
@@ -105,6 +105,7 @@ class DiagnosisRun(models.Model):
 
     class Meta:
         db_table = "diagnosis_run"
+        # A CHECK whose answer is NULL lets the row in: so where a column may be null, "not null" is said as well.
         constraints = [
             models.CheckConstraint(condition=Q(status__in=RunStatus.values), name="run_status"),
             models.CheckConstraint(condition=Q(trigger__in=Trigger.values), name="run_trigger"),
@@ -123,12 +124,12 @@ class DiagnosisRun(models.Model):
                 name="run_finished_at_iff_terminal",
             ),
             models.CheckConstraint(
-                condition=Q(status="FAILED", failure_code__in=_values(FailureCode))
+                condition=Q(status="FAILED", failure_code__isnull=False, failure_code__in=_values(FailureCode))
                 | (~Q(status="FAILED") & Q(failure_code__isnull=True)),
                 name="run_failure_code_iff_failed",
             ),
             models.CheckConstraint(
-                condition=Q(status="CANCELLED", cancel_reason__in=_values(CancelReason))
+                condition=Q(status="CANCELLED", cancel_reason__isnull=False, cancel_reason__in=_values(CancelReason))
                 | (~Q(status="CANCELLED") & Q(cancel_reason__isnull=True)),
                 name="run_cancel_reason_iff_cancelled",
             ),
@@ -137,11 +138,16 @@ class DiagnosisRun(models.Model):
             ),
             models.CheckConstraint(
                 condition=~Q(status="SUCCESS")
-                | Q(published_result__isnull=False, release_decision__in=["RELEASED", "RELEASED_LOW_CONFIDENCE"]),
+                | Q(
+                    published_result__isnull=False,
+                    release_decision__isnull=False,
+                    release_decision__in=["RELEASED", "RELEASED_LOW_CONFIDENCE"],
+                ),
                 name="run_success_is_released",
             ),
             models.CheckConstraint(
-                condition=~Q(status="DEGRADED") | Q(release_decision="WITHHELD"), name="run_degraded_is_withheld"
+                condition=~Q(status="DEGRADED") | Q(release_decision__isnull=False, release_decision="WITHHELD"),
+                name="run_degraded_is_withheld",
             ),
             models.CheckConstraint(
                 condition=Q(status__in=["SUCCESS", "DEGRADED"]) | Q(release_decision__isnull=True),
