@@ -56,7 +56,7 @@ class RunContext:
     budget: Budget
     next_step_index: int
     invocations: dict[str, KeptInvocation] = field(default_factory=dict)
-    emitted: Emitted = Emitted()
+    emitted: Emitted = field(default_factory=Emitted)
     ended_budgets: list[str] = field(default_factory=list)
     limitations: list[str] = field(default_factory=list)
 

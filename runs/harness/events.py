@@ -242,7 +242,10 @@ class StepOpened:
 
 @dataclass(frozen=True, slots=True)
 class StepClosed:
-    """The one completion of a step: COMPLETED or FAILED. `tool_plan` = [{"call_id", "tool_name"}]. Tokens over all attempts."""
+    """The one completion of a step: COMPLETED or FAILED. Tokens are over all attempts.
+
+    `tool_plan` = [{"call_id", "tool_name"}].
+    """
 
     step_id: str
     status: str

@@ -15,8 +15,6 @@ from pydantic import BaseModel
 
 from gatekeeper.types import EvidenceRef, EvidenceStatus, Relevance, SourceKind
 
-Json: TypeAlias = None | bool | int | float | str | list[Any] | dict[str, Any]
-
 
 class Role(StrEnum):
     """Who is asking. `schema_name` is what a server sees; `family` names the override SUPERBIZ_LLM_<FAMILY>."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gatekeeper.terms import Passage, unsupported_terms
+from gatekeeper.terms import Source, unsupported_terms
 from gatekeeper.text import fold
 from gatekeeper.types import Claim, ClaimKind, SourceKind, Verdict
 from runs.harness.context import KeptInvocation
@@ -29,13 +29,15 @@ CONCLUSION_CHARS = 2000
 SCOPE_CHARS = 1000
 LIMITATION_CHARS = 500
 QUERY_CHARS = 2000
+NO_WORDS = ComposerOutput(conclusion="", scope="", statements=[], limitations=[])
 
 PROOF_OF_ABSENCE = re.compile(
     r"""
     \brul(?:e[sd]?|ing)\s+(?:\w+\s+)?out\b
-  | \bconfirm(?:ed|s)?\s+(?:that\s+)?(?:there\s+(?:is|are|was|were)\s+)?(?:none|no\b|not\b|nothing|absence|the\s+absence)
+  | \bconfirm(?:ed|s)?\s+(?:that\s+)?(?:there\s+(?:is|are|was|were)\s+)?(?:none|no\b|not\b|nothing|(?:the\s+)?absence)
   | \b(?:is|are|was|were|can\s+be|definitely|certainly|safely)\s+(?:be\s+)?excluded\b
-  | \b(?:prov(?:es?|en|ed)|proof)\s+(?:of\s+absence|(?:that\s+)?(?:there\s+(?:is|are|was|were)\s+)?(?:no\b|not\b|nothing))
+  | \bproof\s+of\s+absence
+  | \b(?:prov(?:es?|en|ed)|proof)\s+(?:that\s+)?(?:there\s+(?:is|are|was|were)\s+)?(?:no\b|not\b|nothing)
   | \bdefinitely\s+(?:no\b|not\b|nothing)
   | 已?排除 | (?:可以|能够?)排除 | 确认(?:没有|无|不存在|并?未) | 证明(?:没有|无|不存在|并?未) | 肯定(?:没有|不是|无)
     """,
@@ -95,8 +97,8 @@ def proves_absence(text: str, claims: Iterable[Claim]) -> bool:
 def unsupported_words(text: str, claims: Iterable[Claim], input_texts: Iterable[str]) -> list[str]:
     """Numbers, codes and identifiers of `text` that neither `claims` (with their excerpts) nor the input have."""
     sources = [part for claim in claims for part in (claim.claim_text, *(e.evidence_excerpt for e in claim.evidence))]
-    passages = [Passage.whole(fold(source)) for source in (*sources, *input_texts)]
-    return [term.text for term in unsupported_terms(fold(text), passages)]
+    known = [Source(fold(source)) for source in (*sources, *input_texts)]
+    return [term.text for term in unsupported_terms(fold(text), known)]
 
 
 def release(material: Material) -> Released:
@@ -115,15 +117,10 @@ def release(material: Material) -> Released:
             dropped.append(fault)
     kept = len(statements)
     statements += _unsaid_critical(material.claims, statements)
-    conclusion = _own_or_none(
-        material.composed.conclusion if material.composed else "", material, "CONCLUSION", dropped
-    )
-    scope = _own_or_none(material.composed.scope if material.composed else "", material, "SCOPE", dropped)
-    limitations = [
-        text
-        for text in (material.composed.limitations if material.composed else [])
-        if _own_or_none(text, material, "LIMITATION", dropped)
-    ]
+    own = material.composed or NO_WORDS
+    conclusion = _own_or_none(own.conclusion, material, "CONCLUSION", dropped)
+    scope = _own_or_none(own.scope, material, "SCOPE", dropped)
+    limitations = [text for text in own.limitations if _own_or_none(text, material, "LIMITATION", dropped)]
     low = material.verdict is not Verdict.PASS
     result = PublishedResult(
         query=material.query[:QUERY_CHARS],

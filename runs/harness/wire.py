@@ -49,7 +49,7 @@ class ExecutorClaim(Wire):
 
 
 class ExecutorEvidence(Wire):
-    answer_version: Literal["executor_evidence_v2"] = ANSWER_VERSION
+    answer_version: Literal["executor_evidence_v2"]
     claims: Annotated[list[ExecutorClaim], Field(max_length=MAX_CLAIMS)]
 
 
