@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from gatekeeper.rules import CLAIM_RULES, CODES, GK001, PREREQUISITES, answer_version, repeated_claim_id
+from gatekeeper.rules import CLAIM_RULES, CODES, GK001, PASSED, PREREQUISITES, answer_version, repeated_claim_id
 from gatekeeper.types import (
     Case,
     Claim,
@@ -37,18 +37,19 @@ def judge(case: Case, rule_set: RuleSet) -> GateResult:
         for setting in enabled
         if setting.code == GK001
     )
-    claim_settings = [setting for setting in enabled if setting.code != GK001]
+    checks = [_Check(setting) for setting in enabled if setting.code != GK001]
     structure = next((s for s in rule_set.rules if s.code == GK001), None)
     structure_severity = structure.severity if structure else Severity.LOW_CONFID
 
     seen: set[str] = set()
     claims = []
     for claim in case.draft.claims:
-        results = _judge_claim(case, claim, claim_settings)
+        accepted, results = _judge_claim(case, claim, checks)
         if claim.claim_id in seen:
+            accepted = False
             results.insert(0, RuleResult(repeated_claim_id(claim), RuleMode.ENFORCED, structure_severity))
         seen.add(claim.claim_id)
-        claims.append(ClaimResult(claim, not any(r.effective_failure for r in results), tuple(results)))
+        claims.append(ClaimResult(claim, accepted, tuple(results)))
 
     failures = [r for r in draft_rules if r.effective_failure]
     failures += [r for result in claims if not result.accepted for r in result.rules if r.effective_failure]
@@ -66,20 +67,36 @@ def _enabled(rule_set: RuleSet) -> tuple[RuleSetting, ...]:
     return tuple(sorted(enabled, key=lambda setting: setting.code))
 
 
-def _judge_claim(case: Case, claim: Claim, settings: list[RuleSetting]) -> list[RuleResult]:
+class _Check:
+    """A rule under its setting, and the result that most claims share: it passed and there is nothing to say."""
+
+    def __init__(self, setting: RuleSetting) -> None:
+        self.rule = CLAIM_RULES[setting.code]
+        self.setting = setting
+        self.passed = PASSED.get(setting.code)
+        self.passed_result = self.result(self.passed) if self.passed else None
+
+    def result(self, finding: Finding) -> RuleResult:
+        return RuleResult(finding, self.setting.mode, self.setting.severity)
+
+
+def _judge_claim(case: Case, claim: Claim, checks: list[_Check]) -> tuple[bool, list[RuleResult]]:
+    """Whether the claim is accepted, and every rule's results in the order of the codes."""
     results: list[RuleResult] = []
     # (code, evidence item) of each enforced failure so far.
     failed: set[tuple[str, int | None]] = set()
-    for setting in settings:
-        found = CLAIM_RULES[setting.code](case, claim, setting.params)
+    for check in checks:
+        found = check.rule(case, claim, check.setting.params)
+        if check.passed_result is not None and found is check.passed:
+            results.append(check.passed_result)
+            continue
         for finding in found if isinstance(found, tuple) else (found,):
             if finding.passed is False:
-                if failed:
-                    finding = _without_consequences(finding, failed)
-                if finding.passed is False and setting.mode is RuleMode.ENFORCED:
+                finding = _without_consequences(finding, failed)
+                if finding.passed is False and check.setting.mode is RuleMode.ENFORCED:
                     failed.add((finding.code, finding.citation))
-            results.append(RuleResult(finding, setting.mode, setting.severity))
-    return results
+            results.append(check.result(finding))
+    return not failed, results
 
 
 def _without_consequences(finding: Finding, failed: Iterable[tuple[str, int | None]]) -> Finding:

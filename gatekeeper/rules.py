@@ -10,7 +10,7 @@ shown. The gate (`gatekeeper.gate`) leaves out failures that only follow from an
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from gatekeeper.terms import Passage, unsupported_terms
+from gatekeeper.terms import Source, unsupported_terms
 from gatekeeper.text import bounded, fold, solid_length
 from gatekeeper.types import (
     ANSWER_VERSION,
@@ -50,7 +50,9 @@ _MAX_OCCURRENCES = 8
 _MAX_HINTS_FROM = 100
 
 # Passing is the usual case: one shared value for each rule instead of one for each claim.
-_PASSED = {code: Finding(code, True, "") for code in (GK002, GK003, GK004, GK006, GK007, GK008, GK009)}
+PASSED: Final[Mapping[str, Finding]] = {
+    code: Finding(code, True, "") for code in (GK002, GK003, GK004, GK006, GK007, GK008, GK009)
+}
 _NOT_APPLICABLE = {code: Finding(code, None, "") for code in (GK003, GK004, GK006, GK008, GK009)}
 
 
@@ -85,7 +87,7 @@ def invocation_exists(case: Case, claim: Claim, _params: Params) -> Findings:
         for index, citation in enumerate(claim.evidence)
         if citation.source_invocation_id not in case.invocations
     )
-    return failed or _PASSED[GK002]
+    return failed or PASSED[GK002]
 
 
 def tool_matches(case: Case, claim: Claim, _params: Params) -> Findings:
@@ -173,9 +175,9 @@ def negative_evidence(case: Case, claim: Claim, _params: Params) -> Findings:
 def numbers_supported(case: Case, claim: Claim, params: Params) -> Findings:
     """GK007: every number, code and identifier of the claim's text stands in a cited excerpt or in the input."""
     ignored = frozenset(str(params.get("ignored_names", "")).lower().split())
-    missing = unsupported_terms(_folded(case, claim.claim_text), _passages(case, claim), ignored=ignored)
+    missing = unsupported_terms(_folded(case, claim.claim_text), _sources(case, claim), ignored=ignored)
     if not missing:
-        return _PASSED[GK007]
+        return PASSED[GK007]
     names = ", ".join(dict.fromkeys(bounded(term.text, 60) for term in missing[:10]))
     return Finding(
         GK007,
@@ -208,7 +210,7 @@ def current_state(case: Case, claim: Claim, _params: Params) -> Findings:
     sources = {"sources": ", ".join(sorted({invocation.source_kind.value for _, invocation in known}))}
     if claim.kind is ClaimKind.OBSERVATION:
         if any(invocation.source_kind is SourceKind.TELEMETRY for _, invocation in known):
-            return _PASSED[GK009]
+            return PASSED[GK009]
         reason = (
             "an observation says how the system is now and needs telemetry (logs, metrics, alerts, SQL, MCP); "
             "what a runbook advises is guidance."
@@ -217,7 +219,7 @@ def current_state(case: Case, claim: Claim, _params: Params) -> Findings:
     if all(_weak_knowledge(citation, invocation) for citation, invocation in known):
         reason = "the guidance rests on REFERENCE-level knowledge alone; cite a document that fits the incident better."
         return Finding(GK009, False, reason, sources | {"relevance": Relevance.REFERENCE.value})
-    return _PASSED[GK009]
+    return PASSED[GK009]
 
 
 CLAIM_RULES: Final[Mapping[str, Rule]] = {
@@ -245,14 +247,16 @@ PREREQUISITES: Final[Mapping[str, tuple[str, ...]]] = {
 # ---- shared by the rules --------------------------------------------------------------------
 
 
-def _cited(case: Case, claim: Claim) -> Iterator[tuple[int, Citation, Invocation | None]]:
-    for index, citation in enumerate(claim.evidence):
-        yield index, citation, case.invocations.get(citation.source_invocation_id)
+def _cited(case: Case, claim: Claim) -> list[tuple[int, Citation, Invocation | None]]:
+    known = case.invocations
+    return [
+        (index, citation, known.get(citation.source_invocation_id)) for index, citation in enumerate(claim.evidence)
+    ]
 
 
 def _answer(code: str, claim: Claim, failed: list[Finding]) -> Findings:
     """Without evidence there is no item that the rule could be about."""
-    return tuple(failed) or (_PASSED if claim.evidence else _NOT_APPLICABLE)[code]
+    return tuple(failed) or (PASSED if claim.evidence else _NOT_APPLICABLE)[code]
 
 
 def _unknown(citation: Citation) -> str:
@@ -283,7 +287,7 @@ def _weak_knowledge(citation: Citation, invocation: Invocation) -> bool:
     return invocation.source_kind is SourceKind.KNOWLEDGE and ref is not None and ref.relevance is Relevance.REFERENCE
 
 
-def _passages(case: Case, claim: Claim) -> Iterator[Passage]:
+def _sources(case: Case, claim: Claim) -> Iterator[Source]:
     """What may support a claim's terms: each cited excerpt where it stands in its ref, then the input."""
     for _, citation, invocation in _cited(case, claim):
         excerpt = _folded(case, citation.evidence_excerpt)
@@ -292,16 +296,19 @@ def _passages(case: Case, claim: Claim) -> Iterator[Passage]:
         at = text.find(excerpt) if excerpt else -1
         if at < 0:
             # Whether it may be cited at all is another rule's question.
-            yield Passage.whole(excerpt)
+            yield Source(excerpt)
         for _ in range(_MAX_OCCURRENCES):
             if at < 0:
                 break
             end = at + len(excerpt)
             before = max(0, at - _SURROUNDINGS)
-            yield Passage(text[before : end + _SURROUNDINGS], at - before, end - before)
+            yield Source(text[before : end + _SURROUNDINGS], at - before, end - before)
             at = text.find(excerpt, at + 1)
-    for text in case.input_texts:
-        yield Passage.whole(_folded(case, text))
+    for number, text in enumerate(case.input_texts):
+        key = ("input", number)
+        if key not in case.memo:
+            case.memo[key] = Source(_folded(case, text))
+        yield case.memo[key]
 
 
 def _excerpt_fault(

@@ -22,17 +22,28 @@ from dataclasses import dataclass
 
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?"
 _ZONE = r"Z|[+-]\d{2}:?\d{2}"
-_TOKENS = rf"""
+_MOMENTS_AND_NUMBERS = rf"""
     (?P<date>\d{{4}}[-/]\d{{2}}[-/]\d{{2}})(?:[T\ ](?P<date_clock>{_CLOCK})(?P<date_zone>{_ZONE})?)?(?![\w-])
   | (?P<clock>{_CLOCK})(?P<zone>{_ZONE})?(?![\w:])
   | (?P<scientific>\d+(?:\.\d+)?[eE][+-]?\d+)(?![\w.-])
   | (?P<grouped>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?)(?!\d|,\d)
-  | (?P<path>(?<![\w.:/])/(?:[\w.-]+/)*[\w.-]*[\w-])
-  | (?P<word>\w+(?:[.-]\w+)*(?:\(\))?)
 """
-_TOKEN = re.compile(_TOKENS, re.ASCII | re.VERBOSE)
-# In a claim, backticks quote. In evidence they may stand anywhere and must not hide a number.
-_TOKEN_OR_QUOTE = re.compile(rf"`[ ]*(?P<quote>[^`]{{0,199}}[^` ])[ ]*` | {_TOKENS}", re.ASCII | re.VERBOSE)
+_WORD = r"\w+(?:[.-]\w+)*(?:\(\))?"
+# Every word but ordinary ones (letters, none but the first upper-case, not joined to more): those are most of a
+# text, and skipping them here rather than later is what makes the gate fast.
+_TERM = re.compile(
+    rf"""
+    `[ ]*(?P<quote>[^`]{{0,199}}[^` ])[ ]*`
+  | (?<!\w)(?![A-Za-z][a-z]*(?!\w|[.-]\w|\(\)))(?=[\w/])
+    (?: {_MOMENTS_AND_NUMBERS}
+      | (?P<path>(?<![.:/])/(?:[\w.-]+/)*[\w.-]*[\w-])
+      | (?P<word>{_WORD})
+    )""",
+    re.ASCII | re.VERBOSE,
+)
+# The same for numbers alone, in evidence: words that have a digit. Backticks and slashes may stand anywhere there
+# and must not hide a number.
+_NUMERIC = re.compile(rf"(?<!\w)(?=[\w.-]*\d) (?: {_MOMENTS_AND_NUMBERS} | (?P<word>{_WORD}) )", re.ASCII | re.VERBOSE)
 
 _UNIT_SPELLINGS = {
     "ns": "ns nanosecond nanoseconds 纳秒",
@@ -96,9 +107,12 @@ _SERVICE_NAME = re.compile(
 _MAX_COUNT_DIGITS = 4
 _ORDINALS = frozenset({"st", "nd", "rd", "th"})
 _SYSTEM_NAMES = frozenset(errno.errorcode.values()) | {each.name for each in signal.Signals}
+_DIGITS = frozenset("0123456789")
 _ASCII_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 # Before a minus these make it a range or a difference; anything else makes it a sign.
 _OPERAND_ENDS = _ASCII_WORD | frozenset(")]%")
+# After one of these a number starts that no earlier one can reach into.
+_OPENS_NUMBER = frozenset(" =([\"'<>|")
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
@@ -114,44 +128,22 @@ class Term:
     spellings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A part of a folded text that may support terms: `text[start:end]`. What stands around it tells where a term
-    really ends, so that an excerpt which stops inside `1500` does not support `15`."""
-
-    text: str
-    start: int
-    end: int
-
-    @staticmethod
-    def whole(text: str) -> "Passage":
-        return Passage(text, 0, len(text))
-
-
 def terms(folded: str) -> Iterator[Term]:
     """The terms of a folded text, in order."""
-    return _read(_ascii_digits(folded), _TOKEN_OR_QUOTE)
-
-
-def _read(text: str, token: re.Pattern[str]) -> Iterator[Term]:
-    for match in token.finditer(text):
+    text = _ascii_digits(folded)
+    for match in _TERM.finditer(text):
         kind = match.lastgroup
         if kind == "word":
-            word = match.group()
-            # The commonest case by far: an ordinary word.
-            if not (word.isalpha() and (word.islower() or word[1:].islower())):
-                yield from _word_terms(text, word, match.start())
-        elif kind in {"scientific", "grouped"}:
-            yield _number(text, match.start(), match.end(), match.group())
-        elif kind in {"quote", "path"}:
+            yield from _word_terms(text, match.group(), match.start())
+        elif kind == "quote" or kind == "path":
             yield _name(match.group(kind), match.start(kind))
         else:
-            yield from _moment_terms(match)
+            yield from _numeric_terms(text, match)
 
 
-def unsupported_terms(folded: str, passages: Iterable[Passage], *, ignored: frozenset[str] = frozenset()) -> list[Term]:
-    """The terms of a folded text that no passage has. `ignored` holds lower-case names that need no support."""
-    sources = [_Source(passage) for passage in passages]
+def unsupported_terms(folded: str, sources: Iterable["Source"], *, ignored: frozenset[str] = frozenset()) -> list[Term]:
+    """The terms of a folded text that no source has. `ignored` holds lower-case names that need no support."""
+    sources = list(sources)
     return [
         term
         for term in terms(folded)
@@ -159,12 +151,17 @@ def unsupported_terms(folded: str, passages: Iterable[Passage], *, ignored: froz
     ]
 
 
-class _Source:
-    """One passage, its numbers read once and only when a number is asked for."""
+class Source:
+    """A part of a folded text that may support terms: `text[start:end]`, the whole by default.
 
-    def __init__(self, passage: Passage) -> None:
-        self._passage = passage
-        self._text = _ascii_digits(passage.text)
+    What stands around the part tells where a term really ends, so that an excerpt which stops inside `1500`
+    does not support `15`. Its numbers are read once, and only when a number is asked for.
+    """
+
+    def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
+        self._start = start
+        self._end = len(text) if end is None else end
+        self._text = _ascii_digits(text)
         lowered = self._text.lower()
         self._lowered = lowered if len(lowered) == len(self._text) else self._text.translate(_ASCII_LOWER)
         self._numbers: dict[str, set[str | None]] | None = None
@@ -175,30 +172,48 @@ class _Source:
         if term.value not in self._lowered and term.value.isdigit() and "," not in self._lowered:
             # Without group separators a whole number is written as it is, or is not there.
             return False
+        return self._has_number_as_written(term) or self._has_number(term)
+
+    def _has_number_as_written(self, term: Term) -> bool:
+        """The usual case, without reading all numbers: the first place that has the digits has the number."""
+        at = self._text.find(term.value or "", self._start, self._end)
+        if at < 1 or self._text[at - 1] not in _OPENS_NUMBER:
+            return False
+        match = _NUMERIC.match(self._text, at)
+        return match is not None and any(
+            found.value == term.value and found.end <= self._end and term.unit in {None, found.unit}
+            for found in _numeric_terms(self._text, match)
+        )
+
+    def _has_number(self, term: Term) -> bool:
         if self._numbers is None:
             self._numbers = self._read_numbers()
-        units = self._numbers.get(term.value)
+        units = self._numbers.get(term.value or "")
         if units is None:
             return False
         return term.unit is None or term.unit in units or (None in units and self._mentions_unit(term.unit))
 
     def _read_numbers(self) -> dict[str, set[str | None]]:
-        passage = self._passage
         numbers: dict[str, set[str | None]] = {}
-        for term in _read(self._text, _TOKEN):
-            if term.value is not None and passage.start <= term.start and term.end <= passage.end:
-                numbers.setdefault(term.value, set()).add(term.unit)
-                for coarser in _coarser_times(term.value):
-                    numbers.setdefault(coarser, set()).add(None)
+        for match in _NUMERIC.finditer(self._text):
+            if match.end() <= self._start:
+                continue
+            if match.start() >= self._end:
+                break
+            for term in _numeric_terms(self._text, match):
+                if term.value is not None and self._start <= term.start and term.end <= self._end:
+                    numbers.setdefault(term.value, set()).add(term.unit)
+                    for coarser in _coarser_times(term.value):
+                        numbers.setdefault(coarser, set()).add(None)
         return numbers
 
     def _mentions_unit(self, unit: str) -> bool:
         """Whether a name or heading in the passage says the unit, as in `latency_ms=30000` or `used (percent): 93`."""
-        words = _UNIT_WORDS.findall(self._text, self._passage.start, self._passage.end)
+        words = _UNIT_WORDS.findall(self._text, self._start, self._end)
         return any(word not in _NOT_A_UNIT_ALONE and _unit(word) == unit for word in words)
 
     def _has_name(self, name: str) -> bool:
-        text, start, end = self._lowered, self._passage.start, self._passage.end
+        text, start, end = self._lowered, self._start, self._end
         at = text.find(name, start, end)
         while at >= 0:
             if _stands_alone(text, at, at + len(name), name):
@@ -246,9 +261,23 @@ def _name(written: str, start: int, *also: str) -> Term:
     return Term(written, start, start + len(written), spellings=(written.lower(), *also))
 
 
+def _numeric_terms(text: str, match: re.Match[str]) -> Iterator[Term]:
+    """The terms of a match that starts with a digit or is a word with one."""
+    kind = match.lastgroup
+    if kind == "word":
+        word = match.group()
+        # An id such as HikariPool-1 has digits, but no number.
+        if word[0] in _DIGITS or _ENGLISH_PREFIX.match(word):
+            yield from _word_terms(text, word, match.start())
+    elif kind == "scientific" or kind == "grouped":
+        yield _number(text, match.start(), match.end(), match.group())
+    else:
+        yield from _moment_terms(match)
+
+
 def _word_terms(text: str, word: str, start: int) -> Iterator[Term]:
     """The terms in one unbroken word: a number, an id, parts joined by hyphens, or nothing."""
-    if word[0].isdigit():
+    if word[0] in _DIGITS:
         if match := _NUMBER.fullmatch(word):
             digits, hyphen, suffix = match.groups()
             end = start + len(digits)
@@ -274,8 +303,8 @@ def _word_terms(text: str, word: str, start: int) -> Iterator[Term]:
         yield from _word_terms(text, word[match.end() :], start + match.end())
         return
     bare = _ENGLISH_SUFFIX.sub("", word)
-    if any(char.isdigit() for char in bare):
-        percentile = bare[1:] if bare[0] in "pP" and bare[1:].isdigit() else None
+    if not _DIGITS.isdisjoint(bare):
+        percentile = bare[1:] if bare[0] in "pP" and _DIGITS.issuperset(bare[1:]) else None
         yield _name(bare, start, *([f"{percentile}th"] if percentile else []))
     elif _SERVICE_NAME.fullmatch(bare):
         yield _name(bare, start)
