@@ -1,17 +1,26 @@
 """An observer that keeps what it is told, so that tests see the frames of a run as any observer would."""
 
+from dataclasses import dataclass
+
 from django.db import transaction
 
-from runs.harness.events import Emission, EventType
+from runs.harness.events import Emission, Frame
 from runs.harness.run import Settled
 from runs.observers import RunRef
 
 
+@dataclass(frozen=True)
+class Written:
+    run_id: str
+    frame: Frame
+
+
 class Told:
-    """`committed`: (run id, frame's event type) of what lifecycle wrote, once its transaction is committed."""
+    """What it was told. `written` is in the order of the run's row lock; `committed` holds what stayed of it."""
 
     def __init__(self) -> None:
-        self.committed: list[tuple[str, EventType]] = []
+        self.written: list[Written] = []
+        self.committed: set[int] = set()
         self.observed: list[Emission] = []
         self.settled = Settled(complete=True)
 
@@ -23,11 +32,15 @@ class Told:
 
     def write(self, run: RunRef, emission: Emission) -> None:
         assert emission.frame is not None
-        entry = (run.run_id, emission.frame.event_type)
-        transaction.on_commit(lambda: self.committed.append(entry))
+        entry = Written(run.run_id, emission.frame)
+        self.written.append(entry)
+        transaction.on_commit(lambda: self.committed.add(id(entry)))
+
+    def frames(self, run_id: str) -> list[Frame]:
+        return [entry.frame for entry in self.written if entry.run_id == run_id and id(entry) in self.committed]
 
     def events(self, run_id: str) -> list[str]:
-        return [str(event) for told_id, event in self.committed if told_id == run_id]
+        return [str(frame.event_type) for frame in self.frames(run_id)]
 
 
 told: list[Told] = []
