@@ -10,7 +10,9 @@ class ReasoningAccess(models.Model):
     id = models.BigAutoField(primary_key=True)
     run = models.ForeignKey("runs.DiagnosisRun", on_delete=models.PROTECT, related_name="reasoning_accesses")
     reader = models.CharField(max_length=150)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
     token_name = models.CharField(max_length=100, null=True, blank=True)  # noqa: DJ001
     what = models.CharField(max_length=60)
     at = models.DateTimeField()

@@ -1,0 +1,40 @@
+"""Runs with a record, made through the recorder and the lifecycle as in production."""
+
+from collections.abc import Iterable
+
+from django.db import transaction
+
+from audit.recorder import LedgerRecorder
+from runs import lifecycle
+from runs.harness.events import Emission
+from runs.harness.run import Emitted
+from runs.models import DiagnosisRun
+from runs.observers import RunRef
+from tests.audit import emissions
+from tests.factories import RunFactory, conclusion
+
+
+def ref(run: DiagnosisRun) -> RunRef:
+    return RunRef(run.id, run.session_id, run.lease_token)
+
+
+def running(**changes: object) -> DiagnosisRun:
+    return RunFactory.create(running=True, **changes)
+
+
+def append_now(run: DiagnosisRun, told: Iterable[Emission]) -> None:
+    """Each emission in a transaction of its own."""
+    recorder = LedgerRecorder()
+    for emission in told:
+        with transaction.atomic():
+            recorder.write(ref(run), emission)
+
+
+def finished_run() -> DiagnosisRun:
+    """RUN_STARTED, the small run, RUN_FINISHED: 8 frames."""
+    run = running(model_calls=2, tool_calls=1, input_tokens=100, output_tokens=20, emitted={"events": 1})
+    append_now(run, [emissions.started(), *emissions.small_run()])
+    ended = conclusion(emitted=Emitted(events=6, steps=1, tool_invocations=1, model_calls=2))
+    assert lifecycle.finish(ref(run), ended)
+    run.refresh_from_db()
+    return run
