@@ -27,6 +27,7 @@ from .shape import (
     gauge,
     hex_id,
     iso,
+    quantile,
     rate,
     rng_for,
     total,
@@ -38,7 +39,7 @@ SLUG = "cpu-red-herring"
 FIRED = utc("2026-11-17 14:18:30")
 RECORDED = FIRED + 8 * 60 + 10
 METRICS_FROM = int(FIRED) - 108 * 60
-LOGS_FROM = FIRED - 50 * 60
+LOGS_FROM = FIRED - 45 * 60
 MIGRATION = utc("2026-11-17 14:10:21.640")
 JOB_STARTED = utc("2026-11-17 13:45:02.115")
 NODE_ALERT = utc("2026-11-17 14:04:45")
@@ -161,7 +162,7 @@ def migration_log() -> LogFile:
             line(at, "INFO ", "CREATE INDEX ix_orders_status_created_at ON orders (status, created_at)",
                  "sqlalchemy.engine.Engine"),
             line(at + 60, "WARN ", "7e2b64d09c55 still running after 60s: CREATE INDEX ix_orders_status_created_at ON "
-                                   "orders (table of 214 GB, not CONCURRENTLY)", "migrate.watch"),
+                                   f"orders (backend {MIGRATOR_PID}, 214 GB, not CONCURRENTLY)", "migrate.watch"),
             line(at + 300, "WARN ", "7e2b64d09c55 still running after 300s: CREATE INDEX ix_orders_status_created_at "
                                     "ON orders", "migrate.watch"),
             line(at + 600, "WARN ", "7e2b64d09c55 still running after 600s: CREATE INDEX ix_orders_status_created_at "
@@ -171,25 +172,27 @@ def migration_log() -> LogFile:
 
 
 def database_log(requests: dict[str, list[Request]]) -> LogFile:
-    """PostgreSQL with `log_lock_waits = on` and `deadlock_timeout = 1s`."""
+    """PostgreSQL with `log_lock_waits = on` and `deadlock_timeout = 1s`; the shipper keeps a part of each kind."""
     rng = rng_for(SLUG, "pg")
     entries = noise.postgres(rng, LOGS_FROM, RECORDED, "orders", "10.42.2")
-    for request in (r for many in requests.values() for r in many if r.failed and r.done < RECORDED):
-        pid, waits_from = rng.randrange(20_000, 29_000), request.done - LOCK_TIMEOUT_S
-        statement = "INSERT INTO orders (id, customer_id, status, total_minor) VALUES ($1, $2, $3, $4)"
+    failed = sorted((r for many in requests.values() for r in many if r.failed), key=lambda request: request.done)
+    waits = [(request.done - LOCK_TIMEOUT_S, request.done - 0.006, rng.randrange(20_000, 29_000)) for request in failed]
+    statement = "INSERT INTO orders (id, customer_id, status, total_minor) VALUES ($1, $2, $3, $4)"
+    for begins, ends, pid in waits:
         if rng.random() < 0.5:
+            at = begins + 1
+            queue = ", ".join(str(other) for since, until, other in waits if since <= at < until)
             waited = (
                 f"process {pid} still waiting for RowExclusiveLock on relation 16712 of database 16390 "
                 f"after {1000 + rng.random():.3f} ms"
             )
-            entries.append(noise.pg_line(waits_from + 1, pid, "LOG", waited))
-            queue = f"Process holding the lock: {MIGRATOR_PID}. Wait queue: {pid}."
-            entries.append(noise.pg_line(waits_from + 1, pid, "DETAIL", queue))
-            entries.append(noise.pg_line(waits_from + 1, pid, "STATEMENT", statement))
-        if rng.random() < 0.4:
-            at = request.done - 0.006
-            entries.append(noise.pg_line(at, pid, "ERROR", "canceling statement due to lock timeout"))
+            entries.append(noise.pg_line(at, pid, "LOG", waited))
+            holder = f"Process holding the lock: {MIGRATOR_PID}. Wait queue: {queue}."
+            entries.append(noise.pg_line(at, pid, "DETAIL", holder))
             entries.append(noise.pg_line(at, pid, "STATEMENT", statement))
+        if rng.random() < 0.4:
+            entries.append(noise.pg_line(ends, pid, "ERROR", "canceling statement due to lock timeout"))
+            entries.append(noise.pg_line(ends, pid, "STATEMENT", statement))
     return LogFile("postgres/pg-orders-0.log", entries)
 
 
@@ -320,24 +323,6 @@ def other_series(requests: dict[str, list[Request]]) -> list[Series]:
         labels = {"job": service, "service": service, "namespace": "shop", "code": "200"}
         many.append(counter("http_requests_total", labels, ticks, wobble(rng, per_s, per_s / 12), 2e6))
     return many
-
-
-def quantile(share: float, rates: dict[float, Series], labels: Labels) -> Series:
-    """`histogram_quantile` with its linear interpolation inside a bucket; `rates` by upper bound, +Inf included."""
-    bounds = sorted(rates)
-    by_time = {bound: dict(rates[bound].samples) for bound in bounds}
-    samples = []
-    for at, everything in rates[bounds[-1]].samples:
-        rank, lower, below = share * everything, 0.0, 0.0
-        for bound in bounds:
-            here = by_time[bound][at]
-            if here >= rank:
-                inside = here - below
-                value = lower if bound == float("inf") else lower + (bound - lower) * (rank - below) / inside
-                samples.append((at, value))
-                break
-            lower, below = bound, here
-    return Series(labels, samples, 4)
 
 
 def answers(series: list[Series]) -> list[Answer]:

@@ -33,7 +33,7 @@ SLUG = "false-alarm"
 FIRED = utc("2026-11-24 03:17:15")
 RECORDED = FIRED + 5 * 60 + 45
 METRICS_FROM = int(FIRED) - 105 * 60 - 15
-LOGS_FROM = FIRED - 60 * 60
+LOGS_FROM = FIRED - 53 * 60
 P99 = (
     "histogram_quantile(0.99, sum by (le, service, namespace, pod, instance) "
     '(rate(http_request_duration_seconds_bucket{service="search-api"}[1m])))'

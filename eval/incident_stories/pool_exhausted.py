@@ -276,7 +276,7 @@ def logs(checkouts: dict[str, list[Checkout]]) -> list[LogFile]:
             noise.ingress(rng_for(SLUG, "ingress"), *span, routes, 0.3),
         ),
         LogFile(
-            "payment-gateway/payment-gateway.json", noise.payment_gateway(rng_for(SLUG, "pay"), *span, 0.25, bearer)
+            "payment-gateway/payment-gateway.json", noise.payment_gateway(rng_for(SLUG, "pay"), *span, 0.2, bearer)
         ),
         LogFile("inventory-api/inventory-api.log", noise.python_stock(rng_for(SLUG, "stock"), *span, 0.22)),
         LogFile("cart-api/cart-api.log", noise.cart_service(rng_for(SLUG, "cart"), *span, 0.22)),
@@ -426,8 +426,8 @@ TRUTH: dict[str, object] = {
             "id": "pool-timeouts",
             "any_of": [
                 r"(?i)HikariPool-1 - Connection is not available",
-                r"(?i)(connection )?pool (is |was )?exhausted",
-                r"(?i)timed out.{0,40}connection",
+                r"(?i)connection\b.{0,40}\btimed out",
+                r"(?i)SQLTransientConnectionException",
             ],
             "must_cite_tool": ["query_logs"],
         },

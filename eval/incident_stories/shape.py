@@ -205,6 +205,24 @@ def ratio(part: Series, whole: Series, digits: int = 4) -> Series:
     return Series({}, samples, digits)
 
 
+def quantile(share: float, rates: dict[float, Series], labels: Labels) -> Series:
+    """`histogram_quantile` with its linear interpolation inside a bucket; `rates` by upper bound, +Inf included."""
+    bounds = sorted(rates)
+    by_time = {bound: dict(rates[bound].samples) for bound in bounds}
+    samples = []
+    for at, everything in rates[bounds[-1]].samples:
+        rank, lower, below = share * everything, 0.0, 0.0
+        for bound in bounds:
+            here = by_time[bound][at]
+            if here >= rank:
+                inside = here - below
+                value = lower if bound == float("inf") else lower + (bound - lower) * (rank - below) / inside
+                samples.append((at, value))
+                break
+            lower, below = bound, here
+    return Series(labels, samples, 4)
+
+
 def above(series: Series, threshold: float) -> list[Series]:
     """`series > threshold`: the samples that pass, or no series at all."""
     kept = [(at, value) for at, value in series.samples if value > threshold]
