@@ -207,18 +207,19 @@ def current_state(case: Case, claim: Claim, _params: Params) -> Findings:
     known = [(citation, invocation) for _, citation, invocation in _cited(case, claim) if invocation]
     if case.intent is not Intent.DIAGNOSIS or claim.kind is ClaimKind.NEGATIVE_OBSERVATION or not known:
         return _NOT_APPLICABLE[GK009]
-    sources = {"sources": ", ".join(sorted({invocation.source_kind.value for _, invocation in known}))}
+    sources = {invocation.source_kind for _, invocation in known}
     if claim.kind is ClaimKind.OBSERVATION:
-        if any(invocation.source_kind is SourceKind.TELEMETRY for _, invocation in known):
+        if SourceKind.TELEMETRY in sources:
             return PASSED[GK009]
+        compared = {"sources": ", ".join(sorted(sources))}
         reason = (
             "an observation says how the system is now and needs telemetry (logs, metrics, alerts, SQL, MCP); "
             "what a runbook advises is guidance."
         )
-        return Finding(GK009, False, reason, sources)
+        return Finding(GK009, False, reason, compared)
     if all(_weak_knowledge(citation, invocation) for citation, invocation in known):
         reason = "the guidance rests on REFERENCE-level knowledge alone; cite a document that fits the incident better."
-        return Finding(GK009, False, reason, sources | {"relevance": Relevance.REFERENCE.value})
+        return Finding(GK009, False, reason, {"sources": ", ".join(sorted(sources)), "relevance": "REFERENCE"})
     return PASSED[GK009]
 
 

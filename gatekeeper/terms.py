@@ -18,7 +18,7 @@ import re
 import signal
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?"
 _ZONE = r"Z|[+-]\d{2}:?\d{2}"
@@ -116,8 +116,7 @@ _OPENS_NUMBER = frozenset(" =([\"'<>|")
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """A number (`value` and perhaps `unit`), or a name (`spellings`, lower case, any of which will do)."""
 
     text: str
@@ -144,11 +143,16 @@ def terms(folded: str) -> Iterator[Term]:
 def unsupported_terms(folded: str, sources: Iterable["Source"], *, ignored: frozenset[str] = frozenset()) -> list[Term]:
     """The terms of a folded text that no source has. `ignored` holds lower-case names that need no support."""
     sources = list(sources)
-    return [
-        term
-        for term in terms(folded)
-        if ignored.isdisjoint(term.spellings) and not any(source.supports(term) for source in sources)
-    ]
+    missing = []
+    for term in terms(folded):
+        if not ignored.isdisjoint(term.spellings):
+            continue
+        for source in sources:
+            if source.supports(term):
+                break
+        else:
+            missing.append(term)
+    return missing
 
 
 class Source:
@@ -168,7 +172,8 @@ class Source:
 
     def supports(self, term: Term) -> bool:
         if term.value is None:
-            return any(self._has_name(spelling) for spelling in term.spellings)
+            first, *others = term.spellings
+            return self._has_name(first) or any(self._has_name(other) for other in others)
         if term.value not in self._lowered and term.value.isdigit() and "," not in self._lowered:
             # Without group separators a whole number is written as it is, or is not there.
             return False
@@ -267,7 +272,7 @@ def _numeric_terms(text: str, match: re.Match[str]) -> Iterator[Term]:
     if kind == "word":
         word = match.group()
         # An id such as HikariPool-1 has digits, but no number.
-        if word[0] in _DIGITS or _ENGLISH_PREFIX.match(word):
+        if word[0] in _DIGITS or "-" in word and _ENGLISH_PREFIX.match(word):
             yield from _word_terms(text, word, match.start())
     elif kind == "scientific" or kind == "grouped":
         yield _number(text, match.start(), match.end(), match.group())
@@ -299,10 +304,12 @@ def _word_terms(text: str, word: str, start: int) -> Iterator[Term]:
                 at = start + match.start(2)
                 yield _number(text, at, at + len(high), high, unit)
                 return
-    if match := _ENGLISH_PREFIX.match(word):
-        yield from _word_terms(text, word[match.end() :], start + match.end())
-        return
-    bare = _ENGLISH_SUFFIX.sub("", word)
+    bare = word
+    if "-" in word:
+        if match := _ENGLISH_PREFIX.match(word):
+            yield from _word_terms(text, word[match.end() :], start + match.end())
+            return
+        bare = _ENGLISH_SUFFIX.sub("", word)
     if not _DIGITS.isdisjoint(bare):
         percentile = bare[1:] if bare[0] in "pP" and _DIGITS.issuperset(bare[1:]) else None
         yield _name(bare, start, *([f"{percentile}th"] if percentile else []))

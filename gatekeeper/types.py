@@ -32,7 +32,10 @@ class EvidenceStatus(StrEnum):
 
     @property
     def failed(self) -> bool:
-        return self in {EvidenceStatus.FAILED, EvidenceStatus.TIMEOUT, EvidenceStatus.REJECTED}
+        return self in FAILED_STATUSES
+
+
+FAILED_STATUSES = frozenset({EvidenceStatus.FAILED, EvidenceStatus.TIMEOUT, EvidenceStatus.REJECTED})
 
 
 class SourceKind(StrEnum):
