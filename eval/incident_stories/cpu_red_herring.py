@@ -15,7 +15,6 @@ from .shape import (
     ActiveAlert,
     Answer,
     Incident,
-    Labels,
     LogFile,
     Series,
     above,
