@@ -1,0 +1,239 @@
+"""Streaming the events of a folder of log files.
+
+Plain files and gzip, in any depth; a file is never held whole. An event is a head line with the
+undated lines that follow it (a stack trace). In a plain file whose times ascend, the window's start is
+found by bisecting byte offsets and reading stops after its end. A symbolic link is followed only to a
+file inside the folder; binary files are left out.
+"""
+
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from runs.tools.loglines import Head, continues, head_of
+
+CHUNK = 1 << 20
+PROBE_BYTES = 64 * 1024
+PROBES = 16
+BISECT_FROM_BYTES = 512 * 1024
+SLACK_S = 60.0
+LONGEST_LINE = 64 * 1024
+LONGEST_EVENT = 32 * 1024
+STOP_CHECK_LINES = 2_000
+
+_TERMINAL_CODES = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
+
+
+class ScanStopped(Exception):
+    """The caller went away or the time was up; raised out of the iteration."""
+
+
+@dataclass(slots=True)
+class Scanned:
+    """What was looked at. `first` and `last`: the span of times the data states, in Unix seconds."""
+
+    files: int = 0
+    lines: int = 0
+    bytes: int = 0
+    unreadable: int = 0
+    first: float | None = None
+    last: float | None = None
+
+    def saw(self, moment: float) -> None:
+        self.first = moment if self.first is None else min(self.first, moment)
+        self.last = moment if self.last is None else max(self.last, moment)
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """`name` is relative to the folder, with `/`."""
+
+    path: Path
+    name: str
+    size: int
+    modified: float
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`line` counts from the byte offset `begun_at`, where reading began; see `lines_before`."""
+
+    file: LogFile
+    begun_at: int
+    line: int
+
+
+@dataclass(slots=True)
+class Event:
+    """A head line with its continuation; `raw` is at most about `LONGEST_EVENT` bytes, without terminal codes."""
+
+    place: Place
+    head: Head
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What to read: a window in Unix seconds, and `stop`, asked every couple of thousand lines."""
+
+    start: float
+    end: float
+    reference: float
+    stop: Callable[[], bool]
+    scanned: Scanned = field(default_factory=Scanned)
+
+
+def list_files(folder: Path) -> list[LogFile]:
+    """Every readable regular file under `folder`, by name, each once however many links lead to it."""
+    root = folder.resolve()
+    found: dict[tuple[int, int], LogFile] = {}
+    for directory, folders, names in os.walk(root, followlinks=False):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(directory, name)
+            real = path.resolve()
+            if not real.is_relative_to(root) or not real.is_file():
+                continue
+            stat = real.stat()
+            file = LogFile(real, path.relative_to(root).as_posix(), stat.st_size, stat.st_mtime)
+            found.setdefault((stat.st_dev, stat.st_ino), file)
+    return sorted(found.values(), key=lambda file: file.name)
+
+
+def events_of(file: LogFile, scan: Scan) -> Iterator[Event]:
+    """The events of one file inside the window, in file order. Raises `ScanStopped`."""
+    try:
+        with open(file.path, "rb") as opened:
+            magic = opened.read(1024)
+            opened.seek(0)
+            scan.scanned.files += 1
+            if magic[:2] == b"\x1f\x8b":
+                with gzip.GzipFile(fileobj=opened) as unpacked:
+                    yield from _events(file, unpacked, 0, False, scan)
+            elif b"\0" not in magic:
+                offset, ascending = _begin(file, opened, scan)
+                if offset is not None:
+                    yield from _events(file, opened, offset, ascending, scan)
+    except (OSError, EOFError, zlib.error):
+        scan.scanned.unreadable += 1  # a file that vanished, was cut off or may not be read is counted and told
+
+
+def lines_before(file: LogFile, offset: int, stop: Callable[[], bool]) -> int:
+    """How many lines end before `offset`; reads them all. Raises `ScanStopped`, `OSError`."""
+    before, left = 0, offset
+    if left:
+        with open(file.path, "rb") as opened:
+            while left > 0 and (chunk := opened.read(min(CHUNK, left))):
+                if stop():
+                    raise ScanStopped
+                before += chunk.count(b"\n")
+                left -= len(chunk)
+    return before
+
+
+def _begin(file: LogFile, opened: IO[bytes], scan: Scan) -> tuple[int | None, bool]:
+    """Where to begin reading (None: nothing of it is in the window) and whether its times ascend."""
+    if file.size < BISECT_FROM_BYTES:
+        return 0, False
+    points = [file.size * part // PROBES for part in range(PROBES)] + [max(0, file.size - PROBE_BYTES)]
+    times = [_time_after(opened, point, scan.reference, last=point == points[-1]) for point in points]
+    known = [moment for moment in times if moment is not None]
+    if len(known) < len(times) or any(
+        later < earlier - SLACK_S for earlier, later in zip(known, known[1:], strict=False)
+    ):
+        return 0, False
+    scan.scanned.saw(known[0])
+    scan.scanned.saw(known[-1])
+    if known[-1] < scan.start - SLACK_S or known[0] > scan.end + SLACK_S:
+        return None, True
+    return _bisect(opened, file.size, scan.start - SLACK_S, scan.reference), True
+
+
+def _bisect(opened: IO[bytes], size: int, moment: float, reference: float) -> int:
+    low, high = 0, size
+    while high - low > PROBE_BYTES:
+        middle = (low + high) // 2
+        found = _time_after(opened, middle, reference)
+        if found is not None and found < moment:
+            low = middle
+        else:
+            high = middle
+    return _line_start(opened, low)
+
+
+def _line_start(opened: IO[bytes], offset: int) -> int:
+    """The first byte of the first whole line at or after `offset`."""
+    if offset == 0:
+        return 0
+    opened.seek(offset - 1)
+    opened.readline(LONGEST_LINE)
+    return opened.tell()
+
+
+def _time_after(opened: IO[bytes], offset: int, reference: float, *, last: bool = False) -> float | None:
+    """The first (or last) time stated in the whole lines of the `PROBE_BYTES` after `offset`."""
+    opened.seek(_line_start(opened, offset))
+    lines = opened.read(PROBE_BYTES).split(b"\n")
+    for line in reversed(lines) if last else lines:
+        if line and not continues(line):
+            moment = head_of(line, reference).time
+            if moment is not None:
+                return moment
+    return None
+
+
+def _lines(opened: IO[bytes], scan: Scan) -> Iterator[bytes]:
+    """Lines without their ends; one longer than `LONGEST_LINE` is cut there and its rest dropped."""
+    scanned = scan.scanned
+    while line := opened.readline(LONGEST_LINE):
+        scanned.lines += 1
+        if scanned.lines % STOP_CHECK_LINES == 0 and scan.stop():
+            raise ScanStopped
+        scanned.bytes += len(line)
+        if not line.endswith(b"\n"):
+            while (rest := opened.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
+                scanned.bytes += len(rest)
+                if scan.stop():
+                    raise ScanStopped
+            scanned.bytes += len(rest)
+        line = line.rstrip(b"\r\n")
+        yield _TERMINAL_CODES.sub(b"", line) if b"\x1b" in line else line
+
+
+def _events(file: LogFile, opened: IO[bytes], offset: int, ascending: bool, scan: Scan) -> Iterator[Event]:
+    if offset:
+        opened.seek(offset)
+    current: Event | None = None
+    dated = False
+    for number, line in enumerate(_lines(opened, scan), start=1):
+        joins = current is not None and continues(line)
+        head = None if joins else head_of(line, scan.reference)
+        if current is not None and (joins or (head is not None and head.time is None and dated)):
+            if len(current.raw) < LONGEST_EVENT:
+                current.raw += b"\n" + line
+            continue
+        if current is not None and _inside(current, scan):
+            yield current
+        if head is None or not line.strip():
+            current = None
+            continue
+        if head.time is not None:
+            dated = True
+            scan.scanned.saw(head.time)
+            if ascending and head.time > scan.end + SLACK_S:
+                return
+        current = Event(Place(file, offset, number), head, line)
+    if current is not None and _inside(current, scan):
+        yield current
+
+
+def _inside(event: Event, scan: Scan) -> bool:
+    """An undated event counts as inside when its file was last written within or after the window."""
+    if event.head.time is None:
+        return event.place.file.modified >= scan.start
+    return scan.start <= event.head.time <= scan.end
