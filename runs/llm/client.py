@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import httpx2
 
-from runs.errors import ModelContractViolated
+from runs.errors import ModelContractViolated, ModelRefused
 
 CONNECT_TIMEOUT_S = 5.0
 MAX_REPLY_BYTES = 4 * 1024 * 1024
@@ -47,6 +47,11 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 async def _bound(response: httpx2.Response) -> None:
+    if response.is_redirect:
+        raise ModelRefused(
+            "The language model's server sends its callers elsewhere; SUPERBIZ_LLM_BASE_URL is not its address.",
+            error_code="BAD_REQUEST",
+        )
     if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise ModelContractViolated(
             "The language model's server sent a compressed answer that was not asked for.", error_code="MALFORMED"

@@ -6,7 +6,6 @@ does so only when a model over HTTP is opened.
 
 import functools
 import inspect
-import json
 import logging
 from collections.abc import Sequence
 from decimal import Decimal
@@ -138,7 +137,7 @@ def to_messages(system: str, messages: Sequence[Message]) -> list[wire.ModelMess
                 converted.append(wire.ModelRequest(parts=[wire.UserPromptPart(text)], instructions=system))
             case AssistantMessage(text, tool_calls):
                 parts: list[wire.ModelResponsePart] = [wire.TextPart(text)] if text else []
-                parts += [wire.ToolCallPart(c.name, sendable_arguments(c.arguments), c.call_id) for c in tool_calls]
+                parts += [wire.ToolCallPart(c.name, c.arguments, c.call_id) for c in tool_calls]
                 if parts:
                     converted.append(wire.ModelResponse(parts=parts))
             case ToolMessage(call_id, tool_name, content):
@@ -149,15 +148,6 @@ def to_messages(system: str, messages: Sequence[Message]) -> list[wire.ModelMess
                 else:
                     converted.append(wire.ModelRequest(parts=[answer], instructions=system))
     return converted
-
-
-def sendable_arguments(arguments: str) -> str:
-    """A past call's arguments as a JSON object: servers that parse the history fail on a broken one."""
-    try:
-        parsed = json.loads(arguments)
-    except (ValueError, RecursionError):
-        parsed = None
-    return arguments if isinstance(parsed, dict) else json.dumps({"INVALID_JSON": arguments}, ensure_ascii=False)
 
 
 def to_parameters(request: ModelRequest, mode: OutputMode) -> ModelRequestParameters:
@@ -207,7 +197,7 @@ def to_reply(response: wire.ModelResponse, schema_name: str) -> ModelReply:
     calls = [part for part in response.parts if isinstance(part, wire.ToolCallPart)]
     answers = [call for call in calls if call.tool_name == schema_name]
     written = "".join(part.content for part in response.parts if isinstance(part, wire.TextPart))
-    text = answers[0].args_as_json_str() if answers else written
+    text = _arguments(answers[0]) if answers else written
     tool_calls = _tool_calls([call for call in calls if call.tool_name != schema_name])
     if not text.strip() and not tool_calls:
         raise ModelContractViolated("The language model answered with nothing.", error_code="EMPTY")
@@ -232,8 +222,13 @@ def _tool_calls(parts: Sequence[wire.ToolCallPart]) -> tuple[ToolCall, ...]:
             number += 1
             call_id = f"{part.tool_call_id}_{number}"
         taken.add(call_id)
-        calls.append(ToolCall(call_id, part.tool_name, part.args_as_json_str()))
+        calls.append(ToolCall(call_id, part.tool_name, _arguments(part)))
     return tuple(calls)
+
+
+def _arguments(part: wire.ToolCallPart) -> str:
+    """As the model wrote them; pydantic-ai's own JSON text would hide that they were broken."""
+    return part.args if isinstance(part.args, str) else part.args_as_json_str()
 
 
 def _usage(response: wire.ModelResponse) -> Usage | None:

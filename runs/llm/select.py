@@ -26,7 +26,8 @@ class ModelChoice:
         """`offline` or `PROVIDER:MODEL`. Raises `ConfigurationError`."""
         if spec == OFFLINE:
             return cls(OFFLINE)
-        if not (parts := _SPEC.fullmatch(spec)):
+        parts = _SPEC.fullmatch(spec)
+        if parts is None or parts[1] == OFFLINE:
             raise ConfigurationError("A model is 'offline' or PROVIDER:MODEL, for example openai:gpt-5.")
         return cls(*parts.groups())
 

@@ -20,7 +20,6 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -272,7 +271,7 @@ async def _read_request(reader: asyncio.StreamReader) -> tuple[str, dict[str, st
 
 
 def _head(status: int, headers: Mapping[str, str]) -> bytes:
-    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [f"HTTP/1.1 {status} Status", *(f"{name}: {value}" for name, value in headers.items())]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
