@@ -12,6 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from runs.tools.logfiles import Scan, events_of, list_files
+from runs.tools.recorded import load_recording
+
 EVAL = Path(__file__).resolve().parents[2] / "eval"
 INCIDENTS = EVAL / "incidents"
 SLUGS = ["pool-exhausted", "cpu-red-herring", "false-alarm"]
@@ -109,6 +112,15 @@ class TestEveryIncident:
         times = [found[0].replace("T", " ").replace(",", ".") for found in stamps if found]
         assert len(times) > 0.95 * len(stamps)
         assert unix(f"{max(times)}+00:00") <= recorded
+
+    def test_the_evidence_tools_can_read_it(self, slug: str) -> None:
+        recording = load_recording(INCIDENTS / slug / "evidence")
+        assert recording.logs is not None
+        recorded = recording.recorded_at.timestamp()
+        for file in list_files(recording.logs):
+            events = list(events_of(file, Scan(recorded - 7200, recorded, recorded, stop=lambda: False)))
+            assert events, file.name
+            assert [event.raw for event in events if event.head.time is None] == [], file.name
 
     def test_samples_are_evenly_spaced_over_about_two_hours(self, slug: str) -> None:
         metrics = read_json(slug, "evidence/metrics.json")
