@@ -1,0 +1,3 @@
+from prompts.models.prompt import Prompt, PromptActivation, PromptVersion
+
+__all__ = ["Prompt", "PromptActivation", "PromptVersion"]
