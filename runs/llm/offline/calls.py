@@ -1,0 +1,136 @@
+"""Which tools to call with what: a first look from the alert's labels, then what that look calls for. Pure.
+
+Runbooks are looked up once, in the second look, where telemetry comes first: a document is given once in a run, so the
+question that it answers should name the error that was found and not the alert alone.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from runs.harness.ports import ToolCall, ToolSpec
+from runs.llm.offline.brief import Situation, iso
+from runs.llm.offline.evidence import Answer
+from runs.llm.offline.loglines import compact_json
+from runs.llm.offline.selection import CHANGE_REACH, LEAD, SEVERITY, Scored, bare, rare_words, stem
+
+BEFORE = timedelta(minutes=60)
+METRICS_BEFORE = timedelta(minutes=30)
+MAX_SAME_TOOL = 6
+MAX_SECOND_LOOK_WORDS = 6
+CHANGE_TERMS = (
+    "deploy", "rollout", "rolled out", "rollback", "release", "migration", "migrate", "running upgrade", "alter table",
+    "create index", "config", "values diff", "feature flag", "restart", "scaled", "maximum", "发布", "部署", "变更", "重启", "迁移",
+)  # fmt: skip
+
+Wanted = tuple[str, dict[str, Any]]
+
+
+def first_look(situation: Situation) -> list[Wanted]:
+    """The service's warnings and errors, its metrics with the alert's own expression, active alerts."""
+    window = {"start": iso(looked_from(situation)), "end": iso(situation.end)}
+    metrics = {"start": iso((situation.started_at or situation.end) - METRICS_BEFORE), "end": iso(situation.end)}
+    logs: dict[str, Any] = {"level": "WARN", "limit": 24, **window}
+    if situation.service:
+        logs["service"] = situation.service
+    wanted: list[Wanted] = [("query_logs", logs)]
+    wanted += [("query_metrics", {"query": query, **metrics}) for query in _metric_queries(situation)]
+    wanted.append(("query_alerts", {}))
+    return wanted
+
+
+def knowledge_look(situation: Situation, found: Sequence[Scored] = ()) -> Wanted:
+    """The runbook for the strongest error, or for the alert or question where there is none."""
+    asked = f"{situation.alert_name} {situation.summary}" if situation.has_alert else situation.query
+    if found:
+        asked = f"{situation.alert_name} {found[0].fact.line.message}"
+    return ("lookup_knowledge", {"query": asked.strip()[:300], "top_k": 6})
+
+
+def looked_from(situation: Situation) -> Any:
+    """The start of the searched window: far enough before the alert to tell what is new from what always was."""
+    return min(situation.start, (situation.started_at or situation.end) - BEFORE)
+
+
+def second_look(situation: Situation, found: Sequence[Scored], others: Iterable[str], first: Sequence[Answer]) -> list[Wanted]:
+    """Changes before the onset; who else speaks of the errors; the runbook for the strongest error text."""
+    begin, end = iso(looked_from(situation)), iso(situation.end)
+    since = iso(situation.onset - CHANGE_REACH)
+    until = iso(min(situation.end, situation.onset + timedelta(minutes=2)))
+    wanted = [knowledge_look(situation, found)]
+    if not found:
+        wanted.append(_errors_only(situation, begin, end))
+    wanted.append(("query_logs", {"any_of": list(CHANGE_TERMS), "start": since, "end": until, "limit": 30, **_named(situation)}))
+    if found:
+        spoken = sorted(rare_words(found, situation), key=lambda word: (-len(word), word))[:MAX_SECOND_LOOK_WORDS]
+        if spoken:
+            near = iso(situation.onset - LEAD - timedelta(minutes=10))
+            wanted.append(("query_logs", {"any_of": spoken, "start": near, "end": end, "limit": 24}))
+    for name in list(others)[:1]:
+        wanted.append(("query_logs", {"service": name, "level": "WARN", "start": begin, "end": end, "limit": 16}))
+    return wanted
+
+
+def _named(situation: Situation) -> dict[str, Any]:
+    """A deployer's log names the service in its text, not in its path: the name is asked for as a word."""
+    name = stem(situation.service) or situation.service
+    return {"text": name} if name else {}
+
+
+def _errors_only(situation: Situation, begin: str, end: str) -> Wanted:
+    wanted: dict[str, Any] = {"level": "ERROR", "start": begin, "end": end}
+    if situation.service:
+        wanted["service"] = situation.service
+    return ("query_logs", wanted)
+
+
+def _metric_queries(situation: Situation) -> list[str]:
+    queries = []
+    if situation.expression:
+        queries += [bare(situation.expression), situation.expression]
+    selector = _selector(situation)
+    if selector:
+        queries.append(selector)
+    return list(dict.fromkeys(queries))
+
+
+def _selector(situation: Situation) -> str | None:
+    labels = situation.labels
+    for name in ("service", "app", "application", "job"):
+        if labels.get(name):
+            return _matchers({name: labels[name]})
+    if labels.get("instance"):
+        return _matchers({"instance": labels["instance"]})
+    if labels.get("pod"):
+        return _matchers({k: labels[k] for k in ("namespace", "pod") if labels.get(k)})
+    return _matchers({"service": situation.service}) if situation.service else None
+
+
+def _matchers(labels: dict[str, str]) -> str:
+    return "{" + ",".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in labels.items()) + "}"
+
+
+def tool_calls(wanted: Sequence[Wanted], offered: Sequence[ToolSpec], earlier: Sequence[Answer], turn: int) -> tuple[ToolCall, ...]:
+    """The wanted calls that can be made: offered tools, arguments these know, nothing asked twice, no tool too often."""
+    specs = {spec.name: spec for spec in offered}
+    asked = {(answer.tool_name, compact_json(dict(answer.arguments))) for answer in earlier}
+    used = {name: sum(answer.tool_name == name for answer in earlier) for name in specs}
+    calls: list[ToolCall] = []
+    for name, arguments in wanted:
+        if name not in specs or used[name] >= MAX_SAME_TOOL:
+            continue
+        known = specs[name].parameters.get("properties")
+        text = compact_json({k: v for k, v in arguments.items() if not isinstance(known, dict) or k in known})
+        if (name, text) not in asked:
+            asked.add((name, text))
+            used[name] += 1
+            calls.append(ToolCall(call_id=f"call_{turn}_{len(calls) + 1}", name=name, arguments=text))
+    return tuple(calls)
+
+
+def named_services(found: Sequence[Scored], known: Iterable[str], own: str | None) -> list[str]:
+    """Other services that the strongest errors name, in order of first mention."""
+    text = " ".join(s.fact.line.message for s in found[:4] if s.fact.level in SEVERITY).lower()
+    names = {name.lower() for name in known if name and name != own and len(name) > 3}
+    return sorted((name for name in names if name in text), key=lambda name: (text.index(name), name))

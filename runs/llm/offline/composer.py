@@ -1,0 +1,229 @@
+"""The offline composer: a conclusion of a few sentences, the claims as statements, where it looked, what is missing. Pure.
+
+It restates; it adds no fact. Every number, code and name in what it writes stands in an allowed claim. It names no cause:
+it says what the evidence points to, and what came before.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gatekeeper.types import ClaimKind, EvidenceStatus
+from runs.harness.wire import ComposedStatement, ComposerOutput
+from runs.llm.offline.brief import AllowedClaim, Deliberation, Looked
+from runs.llm.offline.loglines import cut_at_mark
+from runs.llm.offline.selection import CHANGE, CHANGED_VALUE
+from runs.llm.offline.verifier import FRAME
+
+QUOTE_CHARS = 300
+STATEMENT_CHARS = 1000
+_COUNTED = re.compile(r"^(?P<count>\d[\d,]* lines?) like this (?P<when>(?:between|at) .+?(?:Z|\d{2})): (?P<rest>.+)$", re.DOTALL)
+_LEVELED = re.compile(r"^(?P<when>\S+(?: \d{2}:\S+)?(?: UTC)?:? )?(?P<level>[A-Za-z]{3,8}): (?P<rest>.+)$", re.DOTALL)
+_CLOCK = re.compile(r"(?<!\d)(\d{2}:\d{2}:\d{2})")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_STRONG = re.compile(r"\b(?:ERROR|FATAL|SEVERE|CRITICAL|PANIC)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The allowed claims by what they are about, each list in the order in which the executor ranked them."""
+
+    symptoms: tuple[AllowedClaim, ...] = ()
+    changes: tuple[AllowedClaim, ...] = ()
+    metrics: tuple[AllowedClaim, ...] = ()
+    alerts: tuple[AllowedClaim, ...] = ()
+    advice: tuple[AllowedClaim, ...] = ()
+    negatives: tuple[AllowedClaim, ...] = ()
+
+    @property
+    def notable(self) -> bool:
+        """Whether something was found: log lines, changes, or a metric that was put forward as a decisive fact."""
+        return bool(self.symptoms or self.changes or any(claim.critical for claim in self.metrics))
+
+
+@dataclass(frozen=True, slots=True)
+class Phrases:
+    """All that the composer says in words of its own."""
+
+    points_to: str
+    before: str
+    also_changed: str
+    metrics: str
+    advice: str
+    only_advice: str
+    nothing: str
+    nothing_left: str
+    looked_at: str
+    asked: str
+    failed: str
+    empty: str
+    offline: str
+    stop: str
+    sources: dict[str, str] = field(default_factory=dict)
+    other_source: str = ""
+
+
+ENGLISH = Phrases(
+    points_to="The evidence points to this in the logs: {0}",
+    before="Before that, the log records a change: {0}",
+    also_changed="The log also records a change: {0}",
+    metrics="The metrics show: {0}",
+    advice="The runbook advises: {0}",
+    only_advice="The runbooks say: {0}",
+    nothing="These queries found nothing notable in the window that they searched. This is not proof of absence: another "
+    "source, query or time may show what these did not.",
+    nothing_left="There is no claim that could be stated from the evidence.",
+    looked_at="Looked at: {0}.",
+    asked="Asked: {0}",
+    failed="A query of {0} did not succeed; what it would have shown is unknown.",
+    empty="A query of {0} found nothing; that is no proof of absence.",
+    offline="Written by the built-in offline model from quotations; it weighs no causes, so judge the connection between "
+    "these facts yourself.",
+    stop=". ",
+    sources={
+        "query_logs": "logs",
+        "query_metrics": "metrics",
+        "query_alerts": "active alerts",
+        "lookup_knowledge": "runbooks",
+        "query_mysql": "the database",
+        "get_current_time": "the clock",
+    },
+    other_source="a connected tool",
+)
+CHINESE = Phrases(
+    points_to="证据指向日志中的这一现象：{0}",
+    before="在此之前，日志记录了一次变更：{0}",
+    also_changed="日志还记录了一次变更：{0}",
+    metrics="指标显示：{0}",
+    advice="运行手册建议：{0}",
+    only_advice="运行手册的说明：{0}",
+    nothing="这些查询在所查的时间范围内没有发现值得注意的内容。这并不证明不存在问题：其他来源、查询或时间可能显示不同的情况。",
+    nothing_left="没有可以依据证据陈述的内容。",
+    looked_at="查看了：{0}。",
+    asked="问题：{0}",
+    failed="对{0}的一次查询没有成功，其结果未知。",
+    empty="对{0}的一次查询没有返回内容，这并不证明不存在。",
+    offline="由内置离线模型根据原文引用生成；它不判断因果，请自行判断这些事实之间的联系。",
+    stop="。",
+    sources={
+        "query_logs": "日志",
+        "query_metrics": "指标",
+        "query_alerts": "当前告警",
+        "lookup_knowledge": "运行手册",
+        "query_mysql": "数据库",
+        "get_current_time": "时钟",
+    },
+    other_source="已接入的工具",
+)
+
+
+def compose(deliberation: Deliberation) -> ComposerOutput:
+    phrases = CHINESE if deliberation.chinese else ENGLISH
+    found = sort_claims(deliberation.claims)
+    return ComposerOutput(
+        conclusion=conclusion(found, phrases),
+        scope=_scope(deliberation, phrases),
+        statements=[
+            ComposedStatement(text=claim.claim_text[:STATEMENT_CHARS], claim_ids=[claim.claim_id])
+            for claim in deliberation.claims
+            if claim.claim_text
+        ],
+        limitations=_limitations(deliberation, phrases),
+    )
+
+
+def sort_claims(claims: Sequence[AllowedClaim]) -> Sorted:
+    groups: dict[str, list[AllowedClaim]] = {}
+    for claim in claims:
+        groups.setdefault(_about(claim), []).append(claim)
+    return Sorted(**{name: tuple(sorted(group, key=lambda c: not c.critical)) for name, group in groups.items()})
+
+
+def _about(claim: AllowedClaim) -> str:
+    if claim.kind is ClaimKind.NEGATIVE_OBSERVATION:
+        return "negatives"
+    if claim.kind is ClaimKind.GUIDANCE:
+        return "advice"
+    tools = {item.tool_name for item in claim.evidence}
+    if tools == {"query_metrics"}:
+        return "metrics"
+    if tools == {"query_alerts"}:
+        return "alerts"
+    changed = CHANGE.search(claim.claim_text) or CHANGED_VALUE.search(claim.claim_text)
+    return "changes" if changed and not _STRONG.search(claim.claim_text) else "symptoms"
+
+
+def conclusion(found: Sorted, phrases: Phrases) -> str:
+    """At most four short sentences: what fails, what changed before, what the metrics show, what the runbook advises."""
+    if not found.notable:
+        if found.negatives or found.metrics or found.alerts:
+            return phrases.nothing
+        if found.advice:
+            return _sentence(phrases.only_advice, found.advice[0], phrases)
+        return phrases.nothing_left
+    parts: list[str] = []
+    symptom = found.symptoms[0] if found.symptoms else None
+    if symptom is not None:
+        parts.append(_sentence(phrases.points_to, symptom, phrases))
+    if found.changes:
+        known = symptom is not None and _is_before(found.changes[0].claim_text, symptom.claim_text)
+        parts.append(_sentence(phrases.before if known else phrases.also_changed, found.changes[0], phrases))
+    if found.metrics:
+        parts.append(_sentence(phrases.metrics, found.metrics[0], phrases))
+    if found.advice:
+        parts.append(_sentence(phrases.advice, found.advice[0], phrases))
+    return "".join(parts).strip()
+
+
+def _sentence(frame: str, claim: AllowedClaim, phrases: Phrases) -> str:
+    said = quoted(claim)
+    stop = "" if said.endswith((".", "!", "?", "。", "！", "？")) else phrases.stop.strip()
+    return f"{frame.format(said)}{stop}{' ' if phrases.stop.endswith(' ') else ''}"
+
+
+def quoted(claim: AllowedClaim) -> str:
+    """The claim without its frame: the message first, how often and when after it."""
+    text = FRAME.sub("", claim.claim_text)
+    when = ""
+    counted = _COUNTED.match(text)
+    if counted:
+        when, text = f" ({counted['count']} {counted['when']})", counted["rest"]
+    leveled = _LEVELED.match(text)
+    if leveled:
+        stamp = (leveled["when"] or "").strip().removesuffix(":")
+        when, text = when or (f" ({stamp})" if _CLOCK.search(stamp) else ""), leveled["rest"]
+    if {item.tool_name for item in claim.evidence} == {"query_metrics"}:
+        text = text.split("; ", 1)[0]
+    return f"{cut_at_mark(text, QUOTE_CHARS)}{when}"
+
+
+def _is_before(earlier: str, later: str) -> bool:
+    """Whether the first time of day in one claim lies before the first in the other, on the same date where both name one."""
+    first, second = _CLOCK.search(earlier), _CLOCK.search(later)
+    dates = [set(_DATE.findall(text)) for text in (earlier, later)]
+    if first is None or second is None or (all(dates) and dates[0].isdisjoint(dates[1])):
+        return False
+    return first.group(1) < second.group(1)
+
+
+def _scope(deliberation: Deliberation, phrases: Phrases) -> str:
+    sources = _names(deliberation.looked, phrases)
+    asked = [phrases.asked.format(" ".join(deliberation.query.split())[:400])] if deliberation.query.strip() else []
+    looked = [phrases.looked_at.format(_listed(sources, phrases))] if sources else []
+    return " ".join([*looked, *asked])
+
+
+def _listed(names: Sequence[str], phrases: Phrases) -> str:
+    return ("、" if phrases is CHINESE else ", ").join(names)
+
+
+def _names(looked: Sequence[Looked], phrases: Phrases) -> list[str]:
+    return list(dict.fromkeys(phrases.sources.get(item.tool_name, phrases.other_source) for item in looked))
+
+
+def _limitations(deliberation: Deliberation, phrases: Phrases) -> list[str]:
+    failed = [item for item in deliberation.looked if item.status in set(EvidenceStatus) and EvidenceStatus(item.status).failed]
+    empty = [item for item in deliberation.looked if item.status == EvidenceStatus.NO_EVIDENCE]
+    said = [phrases.failed.format(name) for name in _names(failed, phrases)]
+    said += [phrases.empty.format(name) for name in _names(empty, phrases)]
+    return [*said[:10], phrases.offline]

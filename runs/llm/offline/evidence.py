@@ -1,0 +1,267 @@
+"""What the tools answered, read from tool messages into facts that can be ranked and quoted. Pure.
+
+Every fact holds the `Ref` it comes from: only refs that stand in a tool message are ever cited.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gatekeeper.types import NO_EVIDENCE_PATH, EvidenceStatus, Relevance
+from runs.harness.ports import AssistantMessage, Message, ToolMessage
+from runs.llm.offline.brief import objects, parse_time
+from runs.llm.offline.loglines import Read, read
+
+_SEGMENT = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """One citable text. `owner` is the JSON object of the output that holds it, `{}` where it was cut away."""
+
+    invocation_id: str
+    tool_name: str
+    raw_path: str
+    text: str
+    owner: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One tool call and what came back. `arguments` as the call had them."""
+
+    invocation_id: str
+    tool_name: str
+    status: EvidenceStatus
+    arguments: Mapping[str, Any]
+    output: Mapping[str, Any]
+    refs: tuple[Ref, ...]
+
+    @property
+    def nothing(self) -> Ref | None:
+        found = [ref for ref in self.refs if ref.raw_path == NO_EVIDENCE_PATH]
+        return found[0] if found and self.status is EvidenceStatus.NO_EVIDENCE else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogFact:
+    """A line, or a pattern of lines alike. Times are aware, UTC; `count` is 1 for a single line."""
+
+    ref: Ref
+    line: Read
+    level: str
+    first: datetime | None
+    last: datetime | None
+    count: int
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFact:
+    """One series. `points` are (Unix seconds, value), in order of time."""
+
+    ref: Ref
+    name: str
+    labels: Mapping[str, str]
+    points: tuple[tuple[float, float], ...]
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlertFact:
+    ref: Ref
+    alert_name: str
+    severity: str
+    labels: Mapping[str, str]
+    starts_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One passage of a runbook. `position` is its place among the hits, best first."""
+
+    ref: Ref
+    title: str
+    section: str
+    relevance: Relevance
+    position: int
+
+
+def answers(messages: Sequence[Message]) -> list[Answer]:
+    """The tool answers of a conversation, in order; an answer that is no JSON object gives nothing."""
+    asked = {
+        call.call_id: _arguments(call.arguments)
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for call in message.tool_calls
+    }
+    read_all = [_answer(m, asked.get(m.call_id, {})) for m in messages if isinstance(m, ToolMessage)]
+    return [answer for answer in read_all if answer is not None]
+
+
+def usable(found: Iterable[Answer]) -> list[Answer]:
+    """Answers that hold evidence: of what failed, nothing is ever cited."""
+    return [answer for answer in found if not answer.status.failed]
+
+
+def _answer(message: ToolMessage, arguments: Mapping[str, Any]) -> Answer | None:
+    try:
+        body = json.loads(message.content)
+    except ValueError:
+        return None
+    if not isinstance(body, dict) or body.get("status") not in set(EvidenceStatus):
+        return None
+    output = body.get("output")
+    output = output if isinstance(output, dict) else {}
+    invocation_id, tool_name = str(body.get("invocation_id") or ""), str(body.get("tool_name") or message.tool_name)
+    refs = tuple(
+        Ref(invocation_id, tool_name, ref["raw_path"], ref["text"], owner_of(output, ref["raw_path"]))
+        for ref in objects(body.get("evidence_refs"))
+        if isinstance(ref.get("raw_path"), str) and isinstance(ref.get("text"), str) and ref["text"].strip()
+    )
+    return Answer(invocation_id, tool_name, EvidenceStatus(body["status"]), arguments, output, refs)
+
+
+def _arguments(text: str) -> Mapping[str, Any]:
+    try:
+        read_arguments = json.loads(text)
+    except ValueError:
+        return {}
+    return read_arguments if isinstance(read_arguments, dict) else {}
+
+
+def owner_of(output: Mapping[str, Any], raw_path: str) -> Mapping[str, Any]:
+    """The object that holds the value at `raw_path`: `$.lines[3].text` → the fourth line."""
+    here: Any = output
+    for name, index in _SEGMENT.findall(raw_path.removeprefix("$"))[:-1]:
+        if name and isinstance(here, dict):
+            here = here.get(name)
+        elif index and isinstance(here, list) and int(index) < len(here):
+            here = here[int(index)]
+        else:
+            return {}
+    return here if isinstance(here, dict) else {}
+
+
+# ---- facts -----------------------------------------------------------------------------------
+
+
+def log_facts(answer: Answer) -> list[LogFact]:
+    """Patterns of several lines, and single lines that no such pattern stands for."""
+    lines = [_line_fact(ref) for ref in answer.refs if ref.raw_path.startswith("$.lines[")]
+    file_of = {fact.line.message: fact.file for fact in lines if fact.file}
+    patterns = [_pattern_fact(ref, file_of) for ref in answer.refs if ref.raw_path.startswith("$.patterns[")]
+    repeated = [fact for fact in patterns if fact.count > 1]
+    covered = {shape(fact.line.message) for fact in repeated}
+    singles: dict[str, LogFact] = {}
+    for fact in lines:
+        if shape(fact.line.message) not in covered:
+            singles.setdefault(f"{fact.first} {fact.line.message}", fact)
+    shown = {shape(fact.line.message) for fact in singles.values()} | covered
+    cut_away = [fact for fact in patterns if fact.count == 1 and shape(fact.line.message) not in shown]
+    return [*repeated, *singles.values(), *cut_away]
+
+
+def _line_fact(ref: Ref) -> LogFact:
+    line = read(ref.text)
+    moment = parse_time(ref.owner.get("time"))
+    level = str(ref.owner.get("level") or line.level).upper()
+    return LogFact(ref, line, level, moment, moment, 1, str(ref.owner.get("file") or ""))
+
+
+def _pattern_fact(ref: Ref, file_of: Mapping[str, str]) -> LogFact:
+    line = read(ref.text)
+    count = ref.owner.get("count")
+    return LogFact(
+        ref=ref,
+        line=line,
+        level=str(ref.owner.get("level") or line.level).upper(),
+        first=parse_time(ref.owner.get("first")),
+        last=parse_time(ref.owner.get("last")),
+        count=count if isinstance(count, int) else 1,
+        file=str(ref.owner.get("file") or file_of.get(line.message, "")),
+    )
+
+
+def shape(message: str) -> str:
+    """A message with its numbers and ids masked: lines of one shape say the same thing."""
+    masked = re.sub(r"\b[0-9a-f]{8,}\b|\b\w*\d\w*\b", "#", message.lower())
+    return re.sub(r"\s+", " ", masked)[:160]
+
+
+def metric_facts(answer: Answer) -> list[MetricFact]:
+    facts = []
+    for ref in answer.refs:
+        if ref.raw_path.startswith("$.series["):
+            metric = ref.owner.get("metric")
+            labels = {str(k): str(v) for k, v in metric.items()} if isinstance(metric, dict) else {}
+            facts.append(
+                MetricFact(
+                    ref=ref,
+                    name=labels.pop("__name__", ""),
+                    labels=labels,
+                    points=tuple(_points(ref.owner.get("points"))),
+                    query=str(answer.arguments.get("query") or ""),
+                )
+            )
+    return facts
+
+
+def _points(value: Any) -> list[tuple[float, float]]:
+    """Times come as Unix seconds or as ISO text; values as numbers or as Prometheus' strings."""
+    points = []
+    for item in value if isinstance(value, list) else []:
+        if not (isinstance(item, list) and len(item) == 2):
+            continue
+        moment = item[0] if isinstance(item[0], int | float) else _seconds(item[0])
+        number = _number(item[1])
+        if moment is not None and number is not None:
+            points.append((float(moment), number))
+    return sorted(points)
+
+
+def _seconds(value: Any) -> float | None:
+    moment = parse_time(value)
+    return moment.timestamp() if moment else None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if number == number and abs(number) != float("inf") else None
+
+
+def alert_facts(answer: Answer) -> list[AlertFact]:
+    return [
+        AlertFact(
+            ref=ref,
+            alert_name=str(ref.owner.get("alertname") or ""),
+            severity=str(ref.owner.get("severity") or ""),
+            labels={str(k): str(v) for k, v in labels.items()} if isinstance(labels := ref.owner.get("labels"), dict) else {},
+            starts_at=parse_time(ref.owner.get("starts_at")),
+        )
+        for ref in answer.refs
+        if ref.raw_path.startswith("$.alerts[")
+    ]
+
+
+def passages(answer: Answer) -> list[Passage]:
+    found = []
+    for position, ref in enumerate(answer.refs):
+        if ref.raw_path != NO_EVIDENCE_PATH:
+            relevance = ref.owner.get("relevance") or ref.owner.get("relevanceLevel")
+            found.append(
+                Passage(
+                    ref=ref,
+                    title=str(ref.owner.get("title") or ""),
+                    section=str(ref.owner.get("section") or ""),
+                    relevance=Relevance(relevance) if relevance in set(Relevance) else Relevance.REFERENCE,
+                    position=position,
+                )
+            )
+    return found

@@ -1,0 +1,198 @@
+"""The offline executor: look, look again where that look points, then claim what the evidence states. Pure.
+
+The conversation is the whole state: what was called and what came back is read from the messages each time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gatekeeper.types import ANSWER_VERSION, ClaimKind
+from runs.harness.ports import AssistantMessage, ModelRequest, ToolCall, ToolSpec, UserMessage
+from runs.harness.wire import ExecutorClaim, ExecutorEvidence
+from runs.llm.offline import claims as wording
+from runs.llm.offline import evidence as facts
+from runs.llm.offline import selection
+from runs.llm.offline.brief import Situation, payload_of, situation
+from runs.llm.offline.calls import first_look, knowledge_look, looked_from, named_services, second_look, tool_calls
+
+MAX_CLAIMS = 12
+MAX_TURNS = 3
+KNOWLEDGE = "lookup_knowledge"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What to answer: tool calls, or else the draft."""
+
+    calls: tuple[ToolCall, ...]
+    draft: ExecutorEvidence | None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The evidence of a conversation, sorted by kind. `first_logs` are of the alert's own service."""
+
+    found: tuple[facts.Answer, ...]
+    logs: tuple[facts.LogFact, ...]
+    metrics: tuple[facts.MetricFact, ...]
+    alerts: tuple[facts.AlertFact, ...]
+    passages: tuple[facts.Passage, ...]
+
+
+def execute(request: ModelRequest) -> Turn:
+    brief, told = _briefs(request)
+    now = situation(brief)
+    earlier = facts.answers(request.messages)
+    seen = _seen(earlier)
+    if told.get("repair") is not None:
+        return Turn((), _repaired(request, told["repair"], lambda: _draft(now, seen)))
+    turns = sum(isinstance(m, AssistantMessage) and bool(m.tool_calls) for m in request.messages)
+    if "conclude_now" not in told and request.tools and turns < MAX_TURNS:
+        calls = _next_calls(now, seen, earlier, request.tools, turns)
+        if calls:
+            return Turn(calls, None)
+    return Turn((), _draft(now, seen))
+
+
+def _briefs(request: ModelRequest) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The task, and the last word on it where that came later (`repair`, `conclude_now`)."""
+    told = [payload_of(m.text) for m in request.messages if isinstance(m, UserMessage)]
+    tasks = [payload for payload in told if not {"repair", "conclude_now"} & payload.keys()]
+    last = told[-1] if told else {}
+    return (tasks[-1] if tasks else {}), ({} if tasks and last is tasks[-1] else last)
+
+
+def _seen(earlier: Sequence[facts.Answer]) -> Seen:
+    good = facts.usable(earlier)
+    return Seen(
+        found=tuple(good),
+        logs=tuple(f for a in good if a.tool_name == "query_logs" for f in facts.log_facts(a)),
+        metrics=tuple(f for a in good if a.tool_name == "query_metrics" for f in facts.metric_facts(a)),
+        alerts=tuple(f for a in good if a.tool_name == "query_alerts" for f in facts.alert_facts(a)),
+        passages=tuple(f for a in good if a.tool_name == KNOWLEDGE for f in facts.passages(a)),
+    )
+
+
+def _next_calls(
+    now: Situation, seen: Seen, earlier: Sequence[facts.Answer], offered: Sequence[ToolSpec], turns: int
+) -> tuple[ToolCall, ...]:
+    if {spec.name for spec in offered} == {KNOWLEDGE}:
+        return tool_calls([knowledge_look(now)], offered, earlier, turns)
+    if turns == 0:
+        return tool_calls(first_look(now), offered, earlier, turns)
+    if turns > 1:
+        return ()
+    found = _symptoms(now, seen)
+    others = named_services(found, _known_names(seen), now.service)
+    return tool_calls(second_look(now, found, others, earlier), offered, earlier, turns)
+
+
+def _known_names(seen: Seen) -> set[str]:
+    """Names of services as labels and log folders have them."""
+    names = {value for fact in seen.metrics for key, value in fact.labels.items() if key in {"service", "job", "app"}}
+    return names | {part for fact in seen.logs for part in fact.file.split("/")[:-1]}
+
+
+def _symptoms(now: Situation, seen: Seen) -> list[selection.Scored]:
+    begin = looked_from(now)
+    return selection.symptoms((fact for fact in seen.logs if selection.owns(fact, now)), now, begin)
+
+
+# ---- the draft -------------------------------------------------------------------------------
+
+
+def _draft(now: Situation, seen: Seen) -> ExecutorEvidence:
+    given = [now.query, now.alert_name, *now.labels.values(), *now.annotations.values()]
+    proposals = _proposals(now, seen)
+    return ExecutorEvidence(answer_version=ANSWER_VERSION, claims=wording.claims_of(proposals, given, MAX_CLAIMS))
+
+
+def _proposals(now: Situation, seen: Seen) -> list[wording.Proposal]:
+    said = wording.frames(now.chinese)
+    found = _symptoms(now, seen)
+    moved = selection.moved(seen.metrics, found, now)
+    advice = _advice(now, seen, found, said)
+    if not found and not moved:
+        telemetry = bool(seen.logs or seen.metrics or seen.alerts) or any(a.tool_name != KNOWLEDGE for a in seen.found)
+        return _nothing_notable(now, seen, said) if telemetry else advice
+    changes = selection.changes(seen.logs, found, now)
+    others = selection.elsewhere(seen.logs, found, now, looked_from(now))
+    by_rank = [
+        [wording.of_log(s.fact, said, critical=i == 0) for i, s in enumerate(found[:3])],
+        [wording.of_metric(c.fact, said, critical=i == 0) for i, c in enumerate(moved[:4])],
+        [wording.of_log(s.fact, said, critical=i == 0) for i, s in enumerate(changes[:3])],
+        [wording.of_log(s.fact, said) for s in others[:2]],
+        advice[:2],
+        [p for s in found[:2] if (p := wording.of_cause(s.fact, said)) is not None][:1],
+        [wording.of_alert(a.ref, said) for a in selection.related_alerts(seen.alerts, found, now)[:1]],
+    ]
+    return [ranked[i] for i in range(4) for ranked in by_rank if i < len(ranked)]
+
+
+def _advice(
+    now: Situation, seen: Seen, found: Sequence[selection.Scored], said: wording.Frames
+) -> list[wording.Proposal]:
+    wanted = selection.rare_words(found, now) | now.terms
+    only_knowledge = not seen.logs and not seen.metrics
+    ranked = selection.advice(seen.passages, found, now)[: 5 if only_knowledge else 3]
+    each = 2 if only_knowledge else 1
+    proposals = [p for passage, _ in ranked for p in wording.of_passage(passage, wanted, said, each)]
+    return [_critical(p) for p in proposals[:1]] + proposals[1:] if only_knowledge else proposals
+
+
+def _critical(proposal: wording.Proposal) -> wording.Proposal:
+    return wording.Proposal(proposal.kind, proposal.texts, proposal.ref, True)
+
+
+def _nothing_notable(now: Situation, seen: Seen, said: wording.Frames) -> list[wording.Proposal]:
+    """Queries that found nothing, and metrics that did not move: neutral facts, no finding."""
+    nothing = [a.nothing for a in seen.found if a.nothing is not None and a.tool_name != KNOWLEDGE]
+    calm = selection.steady(seen.metrics, now)
+    return [wording.of_nothing(ref) for ref in nothing[:4]] + [wording.of_metric(fact, said) for fact in calm]
+
+
+# ---- repair ----------------------------------------------------------------------------------
+
+
+def _repaired(request: ModelRequest, repair: Any, anew: Any) -> ExecutorEvidence:
+    """The last draft without what failed; where only the wording failed, in the excerpt's own words."""
+    last = _last_draft(request)
+    draft: ExecutorEvidence = last if last is not None else anew()
+    failed = _failures(repair)
+    kept: list[ExecutorClaim] = []
+    for claim in draft.claims:
+        codes = failed.get(claim.claim_id)
+        if codes is None:
+            kept.append(claim)
+        elif codes and all(code.startswith("GK007") for code in codes):
+            restated = wording.verbatim(claim)
+            kept += [restated] if restated is not None and claim.kind is not ClaimKind.NEGATIVE_OBSERVATION else []
+    return ExecutorEvidence(answer_version=ANSWER_VERSION, claims=kept)
+
+
+def _last_draft(request: ModelRequest) -> ExecutorEvidence | None:
+    for message in reversed(request.messages):
+        if isinstance(message, AssistantMessage) and message.text and not message.tool_calls:
+            try:
+                return ExecutorEvidence.model_validate_json(message.text)
+            except ValueError:
+                return None
+    return None
+
+
+def _failures(repair: Any) -> dict[str, set[str]]:
+    """Rule codes by claim id, wherever the feedback holds them."""
+    found: dict[str, set[str]] = {}
+    if isinstance(repair, Mapping):
+        claim_id = repair.get("claim_id")
+        if isinstance(claim_id, str):
+            codes = [repair.get(key) for key in ("code", "rule", "rule_code")]
+            found.setdefault(claim_id, set()).update(code for code in codes if isinstance(code, str))
+        nested = list(repair.values())
+    else:
+        nested = repair if isinstance(repair, list) else []
+    for item in nested:
+        for claim_id, codes_below in _failures(item).items():
+            found.setdefault(claim_id, set()).update(codes_below)
+    return found

@@ -1,0 +1,320 @@
+"""The offline verifier: does a claim say no more than its evidence?
+
+It can read, not understand. So a claim is supported only when it is a quotation or a near-quotation: each of its clauses
+stands, in order, at the beginning of a clause of one cited text, with nothing but articles, forms of "to be", bracketed
+asides and the head of a log line left out; no negation, condition or change of direction may have been left out or put
+in; every number, time and identifier is the same. A free rewording it cannot judge is "not supported". The score tells
+how much of the claims' wording the evidence covers.
+
+Input and output are the contract's JSON objects (`verifier_evaluation`).
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gatekeeper.types import NO_EVIDENCE_PATH, ClaimKind, Verdict
+from runs.harness.wire import ClaimCheck, VerifierEvaluation
+from runs.llm.offline.brief import AllowedClaim, Deliberation
+from runs.llm.offline.tokens import LEVELS, Kind, Token, fold, singular, tokenize
+
+EMPTY = frozenset("a an the is are was were be been being has have had of in on at and this that it its 了 的 在 是".split())
+NEGATIONS = frozenset(
+    "not no never without none neither nor cannot unable no-one nothing nobody 不 没 未 无 非 否 勿 别".split()
+)
+HEDGES = frozenset(
+    """if unless may might could would should when expected probably possibly perhaps likely unlikely almost nearly
+    except until suspected alleged planned simulated test 若 或 可 能 疑 除""".split()
+)
+DIRECTIONS = {
+    "up": "rose rise rises rising risen increased increase increases increasing grew growing climbed higher up",
+    "down": "fell fall falls falling fallen decreased decrease decreases decreasing dropped drops dropping lower down",
+    "flat": "stayed steady flat unchanged constant remained stable",
+}
+_DIRECTION_OF = {word: name for name, group in DIRECTIONS.items() for word in group.split()}
+LOG_HEAD = frozenset(
+    """ts time timestamp @timestamp level lvl severity msg message logger thread main caller pid process service app
+    host hostname source event log trace span trace_id span_id utc gmt""".split()
+)
+TAILS = frozenset("after at for in on by from since between during while because of".split())
+FRAME = re.compile(
+    r"^\s*(?:the\s+)?(?:logs?|log lines?|runbook|metrics?|alert's expression|alerts?|日志|运行手册|手册|指标|告警表达式|告警)"
+    r"(?:\s+(?:says?|shows?|reads?|advises|is active))?(?:\s*(?:显示|建议|记录))?\s*[:：]\s*",
+    re.IGNORECASE,
+)
+STRONG = frozenset(";.!?。；！？\n")
+QUOTES = frozenset("\"'“”‘’")
+MAX_SKIP = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """`coverage` in [0, 1]; `contradicted`: the evidence says otherwise, rather than something else."""
+
+    supported: bool
+    coverage: float
+    reason: str
+    contradicted: bool = False
+
+
+def evaluate(deliberation: Deliberation) -> VerifierEvaluation:
+    """Checks every claim once and draws the verdict that its own checks allow."""
+    judged = [(claim, judge_claim(claim)) for claim in deliberation.claims]
+    supported = [claim.claim_id for claim, judgement in judged if judgement.supported]
+    score = sum(j.coverage for _, j in judged) / len(judged) if judged else 0.0
+    return VerifierEvaluation(
+        verdict=_verdict([judgement for _, judgement in judged]),
+        groundedness_score=round(score, 3),
+        critical_fact_count=sum(claim.critical for claim, _ in judged),
+        claim_checks=[
+            ClaimCheck(claim_id=claim.claim_id, supported=j.supported, reason=j.reason) for claim, j in judged
+        ],
+        facts_checked=[claim.claim_id for claim, _ in judged],
+        rationale=f"{len(supported)} of {len(judged)} claims are quoted closely enough from their evidence to be "
+        "supported; wording that only a reader could judge counts as not supported.",
+    )
+
+
+def _verdict(judgements: Sequence[Judgement]) -> Verdict:
+    if judgements and all(j.supported for j in judgements):
+        return Verdict.PASS
+    if judgements and all(j.contradicted for j in judgements):
+        return Verdict.REJECT
+    return Verdict.LOW_CONFID
+
+
+def judge_claim(claim: AllowedClaim) -> Judgement:
+    """One claim against its own excerpts and the lines or paragraphs they stand in."""
+    if not claim.evidence:
+        return Judgement(False, 0.0, "The claim cites no evidence.")
+    negative = [item.raw_path == NO_EVIDENCE_PATH for item in claim.evidence]
+    if claim.kind is ClaimKind.NEGATIVE_OBSERVATION and not all(negative):
+        return Judgement(False, 0.0, "A negative observation has to rest on a query that found nothing.")
+    if claim.kind is not ClaimKind.NEGATIVE_OBSERVATION and any(negative):
+        return Judgement(False, 0.0, "A query that found nothing supports a negative observation only.")
+    texts = [item.evidence_excerpt for item in claim.evidence]
+    texts += [item.context for item in claim.evidence if item.context and item.evidence_excerpt in item.context]
+    return judge_text(claim.claim_text, texts)
+
+
+def judge_text(claim_text: str, texts: Sequence[str]) -> Judgement:
+    """Whether the claim's text is covered by the texts: whole by one of them, or sentence by sentence."""
+    said = FRAME.sub("", claim_text)
+    claim = [token for token in tokenize(said) if _content(token) or token.separates]
+    if not any(_content(token) for token in claim):
+        return Judgement(False, 0.0, "The claim says nothing that could be checked.")
+    evidence = [tokenize(text) for text in texts]
+    if any(_follows(claim, text) for text in evidence) or _sentence_by_sentence(said, evidence):
+        return Judgement(True, 1.0, "The wording, numbers and names of the claim stand in its evidence.")
+    return _why_not(claim, evidence)
+
+
+def _sentence_by_sentence(said: str, evidence: Sequence[tuple[Token, ...]]) -> bool:
+    parts = [part for part in re.split(r"[;；。]\s*|\.\s+", fold(said)) if part.strip()]
+    if len(parts) < 2:
+        return False
+    return all(any(_follows(list(tokenize(part)), text) for text in evidence) for part in parts)
+
+
+def _why_not(claim: Sequence[Token], evidence: Sequence[tuple[Token, ...]]) -> Judgement:
+    content = [token for token in claim if _content(token)]
+    held = [token for text in evidence for token in text if _content(token)]
+    missing = [token for token in content if not any(_same(token, other) for other in held)]
+    coverage = round(1 - len(missing) / len(content), 3)
+    telling = [token.text for token in missing if token.telling]
+    if telling:
+        named = ", ".join(telling[:4])[:200]
+        return Judgement(False, coverage, f"Not in the evidence: {named}.", contradicted=coverage >= 0.5)
+    if (_has(content, NEGATIONS)) != (_has(held, NEGATIONS)):
+        return Judgement(False, coverage, "The claim and its evidence differ in a negation.", contradicted=True)
+    said, seen = _directions(content), _directions(held)
+    if said and seen and not said <= seen:
+        return Judgement(False, coverage, "The claim and its evidence differ in direction.", contradicted=True)
+    if missing:
+        named = ", ".join(token.text for token in missing[:6])[:200]
+        return Judgement(False, coverage, f"Words that the evidence does not have: {named}.")
+    return Judgement(False, min(coverage, 0.9), "The words are there, but joined in another way than in the evidence.")
+
+
+# ---- the alignment ---------------------------------------------------------------------------
+
+
+def _follows(claim: Sequence[Token], evidence: Sequence[Token]) -> bool:
+    """Whether the claim can be laid over the evidence, clause by clause, without changing what is said.
+
+    `reachable` holds the positions in the evidence at which the claim's tokens so far may end.
+    """
+    wanted = _with_breaks(claim)
+    if not wanted:
+        return False
+    first, _ = wanted[0]
+    reachable = [i for i, token in enumerate(evidence) if _same(first, token) and _starts_clause(evidence, i)]
+    for token, broken in wanted[1:]:
+        reachable = [
+            i
+            for i, other in enumerate(evidence)
+            if _same(token, other) and any(_may_skip(evidence, at, i, broken) for at in reachable)
+        ]
+        if not reachable:
+            return False
+    return any(_ends_well(evidence, at) for at in reachable)
+
+
+def _with_breaks(claim: Sequence[Token]) -> list[tuple[Token, bool]]:
+    """The content tokens, each with whether a mark stands between it and the one before."""
+    out: list[tuple[Token, bool]] = []
+    broken = False
+    for token in claim:
+        if token.separates:
+            broken = True
+        elif _content(token):
+            out.append((token, broken))
+            broken = False
+    return out
+
+
+def _may_skip(evidence: Sequence[Token], left: int, right: int, broken: bool) -> bool:
+    """Whether the claim may leave out what stands between two matched tokens.
+
+    Within a clause: empty words and bracketed asides. Where the claim has a mark: also the head of a log line, provided
+    that both sides are whole clauses; and whole pairs of a label set.
+    """
+    if right <= left or right - left > MAX_SKIP:
+        return False
+    gap = evidence[left + 1 : right]
+    content = [token for token in gap if _content(token)]
+    if any(_turns_meaning(token) for token in content):
+        return False
+    if not content:
+        return broken or not any(token.text in STRONG - {"\n"} for token in gap)
+    depths = _depths(tuple(evidence))
+    outside = [t for t, depth in zip(gap, depths[left + 1 : right], strict=True) if depth == 0 and _content(t)]
+    if not broken:
+        return not outside and not any(token.text in STRONG for token in gap)
+    if not outside and depths[left] and depths[right]:
+        return _pair_ends(evidence, left) and _pair_begins(evidence, right)
+    if _is_stamp(evidence[left]) and _begins_json_value(evidence, right):
+        return True
+    return all(_is_head(token) for token in outside) and _closes(evidence, left) and _opens(evidence, right)
+
+
+@lru_cache(maxsize=512)
+def _depths(evidence: tuple[Token, ...]) -> tuple[int, ...]:
+    """For each token in how many brackets it stands. Only closed ones count, and `{` only as a label set `name{`:
+    what a JSON line says stands all in braces and is no aside."""
+    depths = [0] * len(evidence)
+    opened: list[int] = []
+    for i, token in enumerate(evidence):
+        if token.kind is Kind.OPEN:
+            opened.append(i)
+        elif token.kind is Kind.CLOSE and opened:
+            begin = opened.pop()
+            attached = begin > 0 and evidence[begin - 1].end == evidence[begin].start
+            if evidence[begin].text != "{" or attached:
+                for inside in range(begin, i + 1):
+                    depths[inside] += 1
+    return tuple(depths)
+
+
+def _pair_ends(evidence: Sequence[Token], at: int) -> bool:
+    """Whether the token is the last of a `key="value"` pair."""
+    following = next((token.text for token in evidence[at + 1 :] if token.text not in QUOTES), "")
+    return following in {",", "}"}
+
+
+def _pair_begins(evidence: Sequence[Token], at: int) -> bool:
+    return at + 1 < len(evidence) and evidence[at + 1].text in {"=", "!"}
+
+
+def _begins_json_value(evidence: Sequence[Token], at: int) -> bool:
+    """Whether the token opens a string value of a JSON line: after time and level, a claim may quote any one field."""
+    return at > 2 and [token.text for token in evidence[at - 3 : at]] == ['"', ":", '"']
+
+
+def _starts_clause(evidence: Sequence[Token], at: int) -> bool:
+    """Nothing that matters stands before it in its clause, and no condition in its sentence."""
+    clause = True
+    for token in reversed(evidence[:at]):
+        if token.text in STRONG:
+            return True
+        if token.separates:
+            clause = False
+        elif _content(token):
+            if token.text in HEDGES:
+                return False
+            if clause and not _is_head(token):
+                return False
+    return True
+
+
+def _ends_well(evidence: Sequence[Token], at: int) -> bool:
+    """What follows in the clause only says when, where or since when; no condition follows in the sentence."""
+    clause, nearest = True, True
+    for token in evidence[at + 1 :]:
+        if token.text in STRONG:
+            return True
+        if token.separates:
+            clause = False
+        elif clause and token.text in TAILS:
+            nearest = False
+        elif _content(token):
+            if token.text in {"if", "unless", "except", "until"}:
+                return False
+            if clause and (nearest or _turns_meaning(token)):
+                return False
+    return True
+
+
+def _closes(evidence: Sequence[Token], at: int) -> bool:
+    follows = evidence[at + 1]
+    return follows.separates or _is_head(follows) or _is_stamp(evidence[at])
+
+
+def _opens(evidence: Sequence[Token], at: int) -> bool:
+    before = evidence[at - 1]
+    return before.separates or _is_stamp(before) or _is_stamp(evidence[at])
+
+
+def _is_stamp(token: Token) -> bool:
+    return token.kind is Kind.TIME or token.text in LEVELS or token.text == "z"
+
+
+def _is_head(token: Token) -> bool:
+    """What the head of a log line is made of: time, level, thread, logger, process number."""
+    return _is_stamp(token) or token.kind in {Kind.IDENTIFIER, Kind.NUMBER} or token.text in LOG_HEAD
+
+
+def _content(token: Token) -> bool:
+    return not token.separates and token.text not in EMPTY
+
+
+def _turns_meaning(token: Token) -> bool:
+    return token.text in NEGATIONS or token.text in HEDGES or token.text in _DIRECTION_OF
+
+
+def _same(claimed: Token, held: Token) -> bool:
+    if claimed.text == held.text:
+        return True
+    if claimed.kind is Kind.TIME and held.kind is Kind.TIME:
+        return _same_time(claimed.text, held.text)
+    if claimed.kind is Kind.WORD and held.kind is Kind.WORD:
+        direction = _DIRECTION_OF.get(claimed.text)
+        if direction is not None:
+            return _DIRECTION_OF.get(held.text) == direction
+        return singular(claimed.text) == singular(held.text)
+    return False
+
+
+def _same_time(claimed: str, held: str) -> bool:
+    """`10:05` may stand for `10:05:23Z` and `10:05:23` for `10:05:23.119`: a coarser time, not another one."""
+    claimed, held = claimed.removesuffix("z"), held.removesuffix("z")
+    return held == claimed or (held.startswith(claimed) and held[len(claimed)] in ":.")
+
+
+def _has(tokens: Sequence[Token], group: frozenset[str]) -> bool:
+    return any(token.text in group for token in tokens)
+
+
+def _directions(tokens: Sequence[Token]) -> frozenset[str]:
+    return frozenset(_DIRECTION_OF[token.text] for token in tokens if token.text in _DIRECTION_OF)
