@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatekeeper.gate import judge
-from gatekeeper.serial import feedback, to_json
+from gatekeeper.serial import feedback, to_dict
 from gatekeeper.types import Case, Claim, Draft, GateResult, Intent, RuleMode, Verdict
 from runs.errors import BudgetExhausted
 from runs.harness import inputs
@@ -43,14 +43,14 @@ def input_texts(ctx: RunContext) -> tuple[str, ...]:
 async def gate(ctx: RunContext, executor: Executor) -> Gated:
     """Judges the executor's draft; where it is below PASS, one repair round follows within budget."""
     result = _judge(ctx, executor.draft)
-    rounds = [to_json(result)]
+    rounds = [to_dict(result)]
     _tell(ctx, EventType.EVIDENCE_GUARD_INITIAL, result, rounds[-1])
     kept = executor.draft, result
     if result.verdict is not Verdict.PASS and _repairable(executor):
         repaired = await _repair(ctx, executor, result)
         if repaired is not None:
             again = _judge(ctx, repaired)
-            rounds.append(to_json(again))
+            rounds.append(to_dict(again))
             _tell(ctx, EventType.EVIDENCE_GUARD_REPAIR, again, rounds[-1])
             if again.accepted or not result.accepted:
                 kept = repaired, again

@@ -194,6 +194,16 @@ class Tool(Protocol):
         """`arguments` is a validated instance of `self.arguments`. Raises `ToolRejected` or `ToolFailed`."""
 
 
+class Breaker(Protocol):
+    """A circuit breaker of one tool, shared by the runs of a process."""
+
+    def allow(self) -> bool: ...
+
+    def succeeded(self) -> None: ...
+
+    def failed(self) -> None: ...
+
+
 # ---- time, ids ------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from gatekeeper.types import Intent, RuleSet, Verdict
 from runs.errors import CancelReason, FailureCode
 from runs.harness.events import Emission
-from runs.harness.ports import ChatModel, Clock, IdSource, Role, Tool
+from runs.harness.ports import Breaker, ChatModel, Clock, IdSource, Role, Tool
 
 
 class AlertSubject(BaseModel):
@@ -140,7 +140,7 @@ class Kit:
     emit: Callable[[Emission], None]
     spend: Callable[[Spending], None]
     settle: Callable[[], Awaitable[Settled]]
-    breakers: Mapping[str, Any] = field(default_factory=dict)
+    breakers: Mapping[str, Breaker] = field(default_factory=dict)
     evidence_now: Callable[[], datetime] | None = None
     """The reference time for tools: the recorded moment where evidence is recorded; None: the clock."""
 

@@ -154,7 +154,7 @@ class Toolbox:
             log.exception("tool %s failed unexpectedly", tool.name)
             outcome = ToolFailed(f"{tool.name} failed unexpectedly.", error_code="INTERNAL")
         if breaker is not None:
-            breaker.record(ok=not isinstance(outcome, TimeoutError | ToolFailed))
+            (breaker.failed if isinstance(outcome, TimeoutError | ToolFailed) else breaker.succeeded)()
         return outcome
 
     # ---- after the call ----
