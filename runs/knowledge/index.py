@@ -10,11 +10,14 @@ from runs.knowledge.ranking import RankedDocument, Ranking, query_words
 
 # A hint lifts; it does not decide: ranking alone can still put another document first.
 HINT_LIFT = {"title": 0.5, "alert": 0.5, "error_code": 0.4, "alias": 0.25}
+PRECISE_SHARE = 0.3
 HIGHLY_RELEVANT_COVERAGE = 0.45
 HIGHLY_RELEVANT_SHARE = 0.6
 LEAST_COVERAGE = 0.12
-# How many passages the first, second, … document may give.
-PASSAGES_BY_RANK = (3, 2, 1)
+# A document far behind the best one is noise, not a second opinion.
+LEAST_SHARE = 0.2
+# How many passages a document may give.
+PASSAGES_OF = {Relevance.PRECISE: 3, Relevance.HIGHLY_RELEVANT: 2, Relevance.REFERENCE: 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ class KnowledgeIndex:
         for row in ranked:
             document = self._documents[row.position]
             hinted = document.document_id in lift
-            if row.coverage < LEAST_COVERAGE and not hinted:
+            if not hinted and (row.coverage < LEAST_COVERAGE or row.score < best * LEAST_SHARE):
                 continue
             relevance = _relevance(row, hinted, best)
             score = round(row.score + lift.get(document.document_id, 0.0), 4)
@@ -99,35 +102,33 @@ class KnowledgeIndex:
         self, asked: Sequence[str], documents: Sequence[Scored], top_k: int, exclude: frozenset[str]
     ) -> tuple[Hit, ...]:
         scores = self._ranking.passages(asked)
-        titles = {document.document_id: document.title for document in self._documents}
         hits: list[Hit] = []
-        giving = [row for row in documents if row.document_id not in exclude][:top_k]
-        # Every document that is in gives at least one passage; what is left goes to the best ones.
-        spare = top_k - len(giving)
+        giving = (row for row in documents if row.document_id not in exclude)
         for rank, row in enumerate(giving, start=1):
-            more = min(spare, PASSAGES_BY_RANK[min(rank, len(PASSAGES_BY_RANK)) - 1] - 1)
-            places = sorted(self._of_document[row.document_id], key=lambda at: (-scores[at], at))[: 1 + more]
-            spare -= max(0, len(places) - 1)
-            for at in places:
-                piece = self._chunks[at]
-                hits.append(
-                    Hit(
-                        row.document_id,
-                        piece.chunk_id,
-                        titles[row.document_id],
-                        piece.section,
-                        piece.text,
-                        row.score,
-                        row.relevance,
-                        rank,
-                    )
-                )
+            if len(hits) >= top_k:
+                break
+            places = sorted(self._of_document[row.document_id], key=lambda at: (-scores[at], at))
+            wanted = min(PASSAGES_OF[row.relevance], top_k - len(hits))
+            hits += [_hit(row, self._chunks[at], rank) for at in places[:wanted]]
         return tuple(hits)
 
 
+def _hit(row: Scored, piece: Chunk, rank: int) -> Hit:
+    return Hit(
+        document_id=row.document_id,
+        chunk_id=piece.chunk_id,
+        title=row.title,
+        section=piece.section,
+        text=piece.text,
+        score=row.score,
+        relevance=row.relevance,
+        rank=rank,
+    )
+
+
 def _relevance(row: RankedDocument, hinted: bool, best: float) -> Relevance:
-    """PRECISE: named outright and found by ranking among the better ones. HIGHLY_RELEVANT: holds much of what was asked."""
-    if hinted and row.score >= best * 0.3:
+    """PRECISE: named outright, and ranking agrees. HIGHLY_RELEVANT: near the best, and holds much of what was asked."""
+    if hinted and row.score >= best * PRECISE_SHARE:
         return Relevance.PRECISE
     if row.coverage >= HIGHLY_RELEVANT_COVERAGE and row.score >= best * HIGHLY_RELEVANT_SHARE:
         return Relevance.HIGHLY_RELEVANT

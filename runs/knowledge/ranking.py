@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import bm25s
-import numpy
+import numpy as np
 from numpy.typing import NDArray
 
 from runs.knowledge.chunking import Chunk, Document
@@ -18,7 +18,7 @@ from runs.knowledge.tokens import words
 # Shares of the three views, each scaled to its own best; chosen as round numbers, see `eval/retrieval.py`.
 DOCUMENT_SHARE, PASSAGE_SHARE, NAME_SHARE = 0.4, 0.3, 0.3
 MAX_QUERY_WORDS = 256
-Scores = NDArray[numpy.float32]
+Scores = NDArray[np.float32]
 
 
 class WordIndex:
@@ -34,7 +34,7 @@ class WordIndex:
     def scores(self, query: Sequence[str]) -> Scores:
         known = [word for word in query if self._bm25 is not None and word in self._bm25.vocab_dict]
         if self._bm25 is None or not known:
-            return numpy.zeros(self.size, dtype=numpy.float32)
+            return np.zeros(self.size, dtype=np.float32)
         scores: Scores = self._bm25.get_scores(known)
         return scores
 
@@ -53,7 +53,7 @@ class Ranking:
 
     def __init__(self, documents: Sequence[Document], chunks: Sequence[Chunk]) -> None:
         place = {document.document_id: position for position, document in enumerate(documents)}
-        self._chunk_place = numpy.array([place[chunk.document_id] for chunk in chunks], dtype=numpy.int64)
+        self._chunk_place = np.array([place[chunk.document_id] for chunk in chunks], dtype=np.int64)
         names = [words(_names_of(document)) for document in documents]
         bodies = [words(document.text) for document in documents]
         whole = [name + body for name, body in zip(names, bodies, strict=True)]
@@ -66,14 +66,14 @@ class Ranking:
 
     def documents(self, query: Sequence[str]) -> list[RankedDocument]:
         """Every document that shares a word with the query, best first."""
-        passages = numpy.zeros(len(self._vocabulary), dtype=numpy.float32)
-        numpy.maximum.at(passages, self._chunk_place, self._chunks.scores(query))
+        passages = np.zeros(len(self._vocabulary), dtype=np.float32)
+        np.maximum.at(passages, self._chunk_place, self._chunks.scores(query))
         fused = (
             DOCUMENT_SHARE * _scaled(self._documents.scores(query))
             + PASSAGE_SHARE * _scaled(passages)
             + NAME_SHARE * _scaled(self._names.scores(query))
         )
-        order = numpy.argsort(-fused, kind="stable")
+        order = np.argsort(-fused, kind="stable")
         return [
             RankedDocument(int(at), float(fused[at]), self._coverage(query, int(at))) for at in order if fused[at] > 0
         ]
@@ -111,4 +111,4 @@ def _idf(texts: Iterable[frozenset[str]]) -> dict[str, float]:
 
 def _scaled(scores: Scores) -> Scores:
     best = float(scores.max(initial=0.0))
-    return scores / numpy.float32(best) if best > 0 else scores
+    return scores / np.float32(best) if best > 0 else scores

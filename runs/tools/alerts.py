@@ -77,8 +77,8 @@ class QueryAlerts:
 
     name = "query_alerts"
     description = (
-        "List the alerts that are active at the reference time, the most severe first, optionally only those with given "
-        "labels. Shows what else is firing besides the alert in question."
+        "List the alerts that are active at the reference time, the most severe first, optionally only those with "
+        "given labels. Shows what else is firing besides the alert in question."
     )
     arguments: type[BaseModel] = AlertsQuery
     source_kind = SourceKind.TELEMETRY
@@ -159,7 +159,11 @@ def sentence(alert: ActiveAlert) -> str:
     ]
     text = f"{alert.name}{severity} is {alert.state}{since}"
     text = f"{text} on {labels}" if labels else text
-    return cut(f"{text}: {' '.join(told)}" if told else text, TEXT_CHARS)
+    return cut(f"{text}: {' '.join(map(_ended, told))}" if told else text, TEXT_CHARS)
+
+
+def _ended(text: str) -> str:
+    return text if text[-1:] in ".!?。" else f"{text}."
 
 
 def _result(matchers: Mapping[str, str], alerts: list[ActiveAlert], in_all: int, now: datetime) -> ToolResult:

@@ -8,6 +8,7 @@ timeout, refused      ToolFailed(transient)
 too large             ToolRejected: the caller can ask for less
 """
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -51,11 +52,15 @@ class Server:
             encoded = str(httpx.QueryParams(list(fields))).encode()
             request = {"content": encoded, "headers": {"Content-Type": "application/x-www-form-urlencoded"}}
         try:
-            async with self._client.stream(
-                method, f"{self._base}{path}", auth=self._auth, timeout=self._timeout_s, **request
-            ) as response:
+            # httpx limits each wait; the whole exchange has the same limit, also for a server that trickles.
+            async with (
+                asyncio.timeout(self._timeout_s),
+                self._client.stream(
+                    method, f"{self._base}{path}", auth=self._auth, timeout=self._timeout_s, **request
+                ) as response,
+            ):
                 return response.status_code, await self._bounded(response)
-        except httpx.TimeoutException as error:
+        except (httpx.TimeoutException, TimeoutError) as error:
             raise ToolFailed(f"{self.title} did not answer in time.", error_code="TIMEOUT", transient=True) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ToolFailed(
@@ -94,7 +99,7 @@ class Server:
 
 
 def _sentence(body: bytes) -> str:
-    """The error text of a JSON answer (Prometheus: `error`; Alertmanager: a plain JSON string), else the body's begin."""
+    """The error text of a JSON answer (Prometheus: `error`; Alertmanager: a JSON string), else how the body begins."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):

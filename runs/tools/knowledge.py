@@ -139,7 +139,7 @@ def _row(hit: Hit, query: str, *, short: bool) -> dict[str, Any]:
 
 
 def matched_span(text: str, query: str) -> str:
-    """The line of `text` that shares most words with the query, verbatim and bounded; the first line where none does."""
+    """The line of `text` that shares most words with the query, verbatim and bounded; the first where none does."""
     asked = set(query_words(query))
     lines = [line.strip() for line in text.split("\n") if line.strip(" \t`#-*")]
     if not lines:

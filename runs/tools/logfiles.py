@@ -12,8 +12,9 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO, TypeAlias
 
 from runs.tools.loglines import Head, continues, head_of
 
@@ -27,6 +28,9 @@ LONGEST_EVENT = 32 * 1024
 STOP_CHECK_LINES = 2_000
 
 _TERMINAL_CODES = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
+
+
+Readable: TypeAlias = BinaryIO | gzip.GzipFile
 
 
 class ScanStopped(Exception):
@@ -108,12 +112,12 @@ def list_files(folder: Path) -> list[LogFile]:
 def events_of(file: LogFile, scan: Scan) -> Iterator[Event]:
     """The events of one file inside the window, in file order. Raises `ScanStopped`."""
     try:
-        with open(file.path, "rb") as opened:
+        with file.path.open("rb") as opened:
             magic = opened.read(1024)
             opened.seek(0)
             scan.scanned.files += 1
             if magic[:2] == b"\x1f\x8b":
-                with gzip.GzipFile(fileobj=opened) as unpacked:
+                with gzip.open(opened, "rb") as unpacked:
                     yield from _events(file, unpacked, 0, False, scan)
             elif b"\0" not in magic:
                 offset, ascending = _begin(file, opened, scan)
@@ -127,7 +131,7 @@ def lines_before(file: LogFile, offset: int, stop: Callable[[], bool]) -> int:
     """How many lines end before `offset`; reads them all. Raises `ScanStopped`, `OSError`."""
     before, left = 0, offset
     if left:
-        with open(file.path, "rb") as opened:
+        with file.path.open("rb") as opened:
             while left > 0 and (chunk := opened.read(min(CHUNK, left))):
                 if stop():
                     raise ScanStopped
@@ -136,16 +140,14 @@ def lines_before(file: LogFile, offset: int, stop: Callable[[], bool]) -> int:
     return before
 
 
-def _begin(file: LogFile, opened: IO[bytes], scan: Scan) -> tuple[int | None, bool]:
+def _begin(file: LogFile, opened: Readable, scan: Scan) -> tuple[int | None, bool]:
     """Where to begin reading (None: nothing of it is in the window) and whether its times ascend."""
     if file.size < BISECT_FROM_BYTES:
         return 0, False
     points = [file.size * part // PROBES for part in range(PROBES)] + [max(0, file.size - PROBE_BYTES)]
     times = [_time_after(opened, point, scan.reference, last=point == points[-1]) for point in points]
     known = [moment for moment in times if moment is not None]
-    if len(known) < len(times) or any(
-        later < earlier - SLACK_S for earlier, later in zip(known, known[1:], strict=False)
-    ):
+    if len(known) < len(times) or any(later < earlier - SLACK_S for earlier, later in pairwise(known)):
         return 0, False
     scan.scanned.saw(known[0])
     scan.scanned.saw(known[-1])
@@ -154,7 +156,7 @@ def _begin(file: LogFile, opened: IO[bytes], scan: Scan) -> tuple[int | None, bo
     return _bisect(opened, file.size, scan.start - SLACK_S, scan.reference), True
 
 
-def _bisect(opened: IO[bytes], size: int, moment: float, reference: float) -> int:
+def _bisect(opened: Readable, size: int, moment: float, reference: float) -> int:
     low, high = 0, size
     while high - low > PROBE_BYTES:
         middle = (low + high) // 2
@@ -166,7 +168,7 @@ def _bisect(opened: IO[bytes], size: int, moment: float, reference: float) -> in
     return _line_start(opened, low)
 
 
-def _line_start(opened: IO[bytes], offset: int) -> int:
+def _line_start(opened: Readable, offset: int) -> int:
     """The first byte of the first whole line at or after `offset`."""
     if offset == 0:
         return 0
@@ -175,7 +177,7 @@ def _line_start(opened: IO[bytes], offset: int) -> int:
     return opened.tell()
 
 
-def _time_after(opened: IO[bytes], offset: int, reference: float, *, last: bool = False) -> float | None:
+def _time_after(opened: Readable, offset: int, reference: float, *, last: bool = False) -> float | None:
     """The first (or last) time stated in the whole lines of the `PROBE_BYTES` after `offset`."""
     opened.seek(_line_start(opened, offset))
     lines = opened.read(PROBE_BYTES).split(b"\n")
@@ -187,7 +189,7 @@ def _time_after(opened: IO[bytes], offset: int, reference: float, *, last: bool 
     return None
 
 
-def _lines(opened: IO[bytes], scan: Scan) -> Iterator[bytes]:
+def _lines(opened: Readable, scan: Scan) -> Iterator[bytes]:
     """Lines without their ends; one longer than `LONGEST_LINE` is cut there and its rest dropped."""
     scanned = scan.scanned
     while line := opened.readline(LONGEST_LINE):
@@ -205,7 +207,7 @@ def _lines(opened: IO[bytes], scan: Scan) -> Iterator[bytes]:
         yield _TERMINAL_CODES.sub(b"", line) if b"\x1b" in line else line
 
 
-def _events(file: LogFile, opened: IO[bytes], offset: int, ascending: bool, scan: Scan) -> Iterator[Event]:
+def _events(file: LogFile, opened: Readable, offset: int, ascending: bool, scan: Scan) -> Iterator[Event]:
     if offset:
         opened.seek(offset)
     current: Event | None = None

@@ -67,7 +67,7 @@ _TIME = re.compile(
 
 
 def time_of(line: bytes, reference: float) -> float | None:
-    """The time a plain line states near its beginning. `reference` (Unix s) supplies a year where the format has none."""
+    """The time a plain line states near its beginning. `reference` (Unix s) gives a year to formats without one."""
     match = _TIME.search(line, 0, _TIME_SEARCH_BYTES)
     if match is None:
         return None

@@ -169,8 +169,9 @@ class QueryLogs:
 
     name = "query_logs"
     description = (
-        "Search log files: by words, alternatives, level, service and time window. Returns matching lines in time order "
-        "and, for all matches, patterns with counts and first/last times. Access-log lines count as ERROR for status 5xx. "
+        "Search log files: by words, alternatives, level, service and time window. Returns matching lines in time "
+        "order and, for all matches, patterns with counts and first/last times. Access-log lines with status 5xx count "
+        "as ERROR, with 4xx as WARN. "
         "Without start and end, the last hour before the reference time is searched."
     )
     arguments: type[BaseModel] = LogQuery

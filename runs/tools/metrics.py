@@ -13,7 +13,17 @@ from runs.harness.ports import ToolContext, ToolResult
 from runs.tools.evidence import cut, no_evidence, preview_of
 from runs.tools.http import Server
 from runs.tools.redaction import clean
-from runs.tools.series import Sample, Series, finite, format_number, interest, json_number, points, summarise
+from runs.tools.series import (
+    Sample,
+    Series,
+    finite,
+    format_number,
+    json_number,
+    levels_before,
+    points,
+    ranked,
+    summarise,
+)
 from runs.tools.timewindow import Window, parse_duration, resolve_window
 
 DEFAULT_WINDOW = timedelta(minutes=30)
@@ -54,8 +64,8 @@ class QueryMetrics:
 
     name = "query_metrics"
     description = (
-        "Query Prometheus with PromQL over a time window. Each series comes with one sentence that states its last value, "
-        "how it moved, its extremes and what was usual before the window; series that changed most come first."
+        "Query Prometheus with PromQL over a time window. Each series comes with one sentence that states its last "
+        "value, how it moved, its extremes and what was usual before the window; those that changed most come first."
     )
     arguments: type[BaseModel] = MetricsQuery
     source_kind = SourceKind.TELEMETRY
@@ -78,7 +88,7 @@ class QueryMetrics:
                 ("step", _seconds(step_s)),
             ],
         )
-        found = read_matrix(answer, window, self._server.title)
+        found = read_matrix(answer, window, step_s, self._server.title)
         return _result(query.query, window, step_s, found, _warnings(answer))
 
 
@@ -96,24 +106,25 @@ def step_seconds(asked: str | None, window: Window) -> float:
     return step
 
 
-def read_matrix(answer: Any, window: Window, title: str) -> list[Series]:
+def read_matrix(answer: Any, window: Window, step_s: float, title: str) -> list[Series]:
     """The series of a `query_range` answer that have samples in the window. Raises `ToolFailed` for another shape."""
     try:
         if answer["status"] != "success" or answer["data"]["resultType"] != "matrix":
             raise ValueError("not a matrix")
-        rows = [_series(row, window) for row in answer["data"]["result"]]
+        rows = [_series(row, window, step_s) for row in answer["data"]["result"]]
     except (KeyError, TypeError, ValueError) as error:
         raise ToolFailed(f"{title} answered in a form that is not Prometheus' own.", error_code="BAD_ANSWER") from error
     return [row for row in rows if row.inside]
 
 
-def _series(row: Mapping[str, Any], window: Window) -> Series:
+def _series(row: Mapping[str, Any], window: Window, step_s: float) -> Series:
     metric = {clean(str(key)): clean(str(value)) for key, value in row["metric"].items()}
     samples: list[Sample] = [(float(moment), float(value)) for moment, value in row.get("values", ())]
     begin = window.start.timestamp()
     return Series(
         metric=metric,
         window=window,
+        step_s=step_s,
         before=tuple(sample for sample in samples if sample[0] < begin),
         inside=tuple(sample for sample in samples if sample[0] >= begin),
     )
@@ -130,23 +141,25 @@ def _result(query: str, window: Window, step_s: float, found: list[Series], warn
     if warnings:
         output["warnings"] = warnings
     if not found:
-        text = f"query_metrics found no series for {query} from {window} (step {format_number(step_s)}s): 0 series came back."
+        asked = f"{query} from {window} (step {format_number(step_s)}s)"
+        text = f"query_metrics found no series for {asked}: the answer held 0 series."
         return no_evidence(text, output=output, details={"series_total": 0})
-    ranked = sorted(found, key=lambda series: (-interest(series), series.name))[:MAX_SERIES]
-    output["series"] = [_row(series) for series in ranked]
+    shown = ranked(found)[:MAX_SERIES]
+    usual = levels_before(found)
+    output["series"] = [_row(series, usual[series.metric_name]) for series in shown]
     summaries = [row["summary"] for row in output["series"]]
     return ToolResult(
         status=EvidenceStatus.OK,
         output=output,
         evidence_refs=tuple(EvidenceRef(f"$.series[{i}].summary", text) for i, text in enumerate(summaries)),
         preview=preview_of(summaries),
-        details={"series_total": len(found), "series_returned": len(ranked)},
+        details={"series_total": len(found), "series_returned": len(shown)},
     )
 
 
-def _row(series: Series) -> dict[str, Any]:
+def _row(series: Series, siblings_before: list[float]) -> dict[str, Any]:
     values = [value for _, value in finite(series.inside)]
-    row: dict[str, Any] = {"metric": dict(series.metric), "summary": summarise(series)}
+    row: dict[str, Any] = {"metric": dict(series.metric), "summary": summarise(series, siblings_before)}
     if values:
         mean = math.fsum(values) / len(values)
         numbers = (values[0], values[-1], min(values), max(values), float(f"{mean:.6g}"))

@@ -25,7 +25,7 @@ _NAME = (
     r"(?:passw(?:or)?d|passwd|passphrase|pwd|secret(?:[_.-]?(?:access[_.-]?)?key)?|api[_.-]?key|access[_.-]?key(?:[_.-]?id)?"
     r"|private[_.-]?key|credentials?|token|auth[_.-]?key|x-amz-signature|x-amz-credential|signature|\bsig)"
 )
-# A bare value ends at white space, a quote, `&` or `<`; at a closing sign or comma only where something new begins after it.
+# A bare value ends at white space, a quote, `&` or `<`; at a comma or closing sign only where something new follows.
 _BARE = r"(?:(?![,;)\]}|]*(?:\s|$|[\w.-]{1,40}[=:]))[^\s\"'`&<>\\])+"
 # A quoted value may have lost its end to a cut.
 _QUOTED = r"\"(?:[^\"\\]|\\.)*(?:\"|\Z)|'(?:[^'\\]|\\.)*(?:'|\Z)"
@@ -33,11 +33,14 @@ _QUOTED = r"\"(?:[^\"\\]|\\.)*(?:\"|\Z)|'(?:[^'\\]|\\.)*(?:'|\Z)"
 _SECRETS = re.compile(
     rf"""
       (?P<pem>-----BEGIN\ [A-Z0-9 ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z0-9 ]*PRIVATE\ KEY-----|\Z))
-    | (?P<url_head>\b[a-z][a-z0-9+.-]{{0,20}}://[^\s/@:'"]{{0,200}}:)(?!\d{{1,5}}(?:[/?\#\s,]|$))(?P<url_password>[^\s'"<>]{{1,300}})(?=@)
+    | (?P<url_head>\b[a-z][a-z0-9+.-]{{0,20}}://[^\s/@:'"]{{0,200}}:)
+      (?!\d{{1,5}}(?:[/?\#\s,]|$))(?P<url_password>[^\s'"<>]{{1,300}})(?=@)
     | (?P<user_head>\bhttps?://)(?P<user_token>[^\s/@:'"]{{16,200}})(?=@)
-    | (?P<auth_head>\b(?:proxy-)?authorization\\?["']?\s*[:=]\s*\\?["']?(?:(?:bearer|basic|digest|token|apikey|negotiate|aws4-hmac-sha256)\s+))
+    | (?P<auth_head>\b(?:proxy-)?authorization\\?["']?\s*[:=]\s*\\?["']?
+        (?:(?:bearer|basic|digest|token|apikey|negotiate|aws4-hmac-sha256)\s+))
       (?P<auth_value>[^\r\n"'\\]+)
-    | (?P<plain_auth_head>\b(?:proxy-)?authorization\\?["']?\s*[:=]\s*\\?["']?)(?P<plain_auth>(?=[^\s"']*\d)[^\s"'\\,;]{{16,}})
+    | (?P<plain_auth_head>\b(?:proxy-)?authorization\\?["']?\s*[:=]\s*\\?["']?)
+      (?P<plain_auth>(?=[^\s"']*\d)[^\s"'\\,;]{{16,}})
     | (?P<scheme_head>\b(?:bearer|basic)\s+)(?P<scheme_value>(?=[A-Za-z0-9._~+/-]*[\d=])[A-Za-z0-9._~+/-]{{12,}}=*)
     | (?P<cookie_head>\b(?:set-)?cookie\\?["']?\s*:\s*\\?["']?)(?P<cookie_value>[^\r\n"'\\]*=[^\r\n"'\\]*)
     | (?P<flag_head>--?(?:[a-z]+-)?(?:password|passwd|token|secret|api-key)\s+)(?P<flag_value>{_QUOTED}|[^\s"'-]\S*)
