@@ -126,6 +126,9 @@ class OpenAICompatibleServer:
         return self
 
     def stop(self) -> None:
+        """End every connection and the thread; a second call does nothing."""
+        if self._loop.is_closed():
+            return
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
@@ -196,10 +199,12 @@ class OpenAICompatibleServer:
             self._on_request(question)
         acting = asyncio.ensure_future(self._act(self._choose(question), question, writer))
         leaving = asyncio.ensure_future(reader.read(1))
-        done, _ = await asyncio.wait({acting, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (acting, leaving):
-            task.cancel()
-        await asyncio.gather(acting, leaving, return_exceptions=True)
+        try:
+            done, _ = await asyncio.wait({acting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (acting, leaving):
+                task.cancel()
+            await asyncio.gather(acting, leaving, return_exceptions=True)
         if acting in done and not isinstance(acting.exception(), ConnectionError):
             return acting.result()
         with self._changed:

@@ -6,6 +6,7 @@ import socket
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Any
 
 import pytest
 
@@ -188,7 +189,7 @@ async def test_many_calls_at_once_share_one_client(server: OpenAICompatibleServe
     ],
 )
 def test_a_model_that_cannot_be_opened_is_a_configuration_error(
-    monkeypatch: pytest.MonkeyPatch, provider: str, options: dict[str, str], word: str
+    monkeypatch: pytest.MonkeyPatch, provider: str, options: dict[str, Any], word: str
 ) -> None:
     monkeypatch.delenv("DEEPSEEK_API_KEY", raising=False)
     with pytest.raises(ConfigurationError, match=word):

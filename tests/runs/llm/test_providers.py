@@ -11,7 +11,7 @@ from runs.harness.structured import parse_reply
 from runs.harness.wire import SCHEMA_NAMES, ExecutorEvidence, RouterIntent
 from tests.runs.llm.conftest import OpenModel
 from tests.runs.llm.requests import LOOKUP, QUERY_LOGS, ask, ask_executor
-from tests.servers.openai_compatible import Answer, Call, OpenAICompatibleServer, Raw
+from tests.servers.openai_compatible import Answer, Call, HttpError, OpenAICompatibleServer, Raw
 
 DIAGNOSIS = {"intent": "DIAGNOSIS"}
 NO_CLAIMS = {"answer_version": "executor_evidence_v2", "claims": []}
@@ -132,8 +132,6 @@ class TestToolsWithSchemaRefused:
     async def test_a_refusal_for_another_reason_is_not_remembered(
         self, server: OpenAICompatibleServer, open_model: OpenModel
     ) -> None:
-        from tests.servers.openai_compatible import HttpError
-
         server.script("executor_evidence_v2", HttpError(400), HttpError(400))
         model = open_model()
         with pytest.raises(ModelRefused):

@@ -26,7 +26,7 @@ def test_a_spec_reads_both_ways(spec: str, choice: ModelChoice) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["", "gpt-5", "openai:", ":gpt-5", "openai: gpt-5", "Offline", "offline:", "openai:a b"]
+    "spec", ["", "gpt-5", "openai:", ":gpt-5", "openai: gpt-5", "Offline", "offline:", "offline:x", "openai:a b"]
 )
 def test_a_wrong_spec_is_a_configuration_error(spec: str) -> None:
     with pytest.raises(ConfigurationError, match="PROVIDER:MODEL"):
