@@ -1,0 +1,221 @@
+"""Re-derives the chain and the digests of a run's record and names what does not hold. Pure.
+
+What an attacker with the database's superuser can do, and what gives it away:
+
+    a frame is edited                   its hash is not the hash of its fields
+    ... and hashed anew                 the next frame, or the head, follows another frame
+    a frame is removed                  its number is missing, or the head is ahead of the last frame
+    a frame is inserted                 the frame it displaced belongs in its place, or it is beyond the head
+    frames change places                each carries the hash of its fields under another number
+    a ledger row is edited or removed   the digest of the frame that answers for it
+    a ledger row is inserted            the digest of its step's last frame, or of RUN_FINISHED; the head's counts
+    the run's row is edited             the content digest of RUN_FINISHED
+
+Who rewrites everything up to the head is found only by a head kept elsewhere (`verify_ledger --heads`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from audit import chain
+from audit.chain import Row
+from audit.record import Record
+from runs.harness.events import EventType
+from runs.models.run import TERMINAL
+
+
+class Fault(StrEnum):
+    EDITED = "EDITED"
+    REMOVED = "REMOVED"
+    INSERTED = "INSERTED"
+    REORDERED = "REORDERED"
+    MISSING = "MISSING"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`where` names the frame by number or the ledger row by table and id."""
+
+    fault: Fault
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.fault}: {self.message}"
+
+
+def verify(record: Record) -> list[Problem]:
+    """The problems of a run's record; none where everything holds."""
+    return [*_chain_problems(record), *_ledger_problems(record), *_end_problems(record)]
+
+
+# ---- the chain --------------------------------------------------------------------------------------------------
+
+
+def _sound(frame: Row, number: int) -> bool:
+    """Whether the frame's hash is that of its fields, had it this number."""
+    return bool(chain.frame_hash(frame["previous_hash"], {**frame, "sequence_no": number}) == frame["hash"])
+
+
+def _linked_numbers(record: Record) -> dict[str, int]:
+    """The place of each frame by its hash, following the links from the genesis as far as they go."""
+    followers: dict[str, list[Row]] = {}
+    for frame in record.frames:
+        followers.setdefault(frame["previous_hash"], []).append(frame)
+    places: dict[str, int] = {}
+    at, number = [chain.genesis(record.run_id)], 0
+    while at:
+        number += 1
+        at = [f["hash"] for previous in at for f in followers.get(previous, ()) if f["hash"] not in places]
+        places.update(dict.fromkeys(at, number))
+    return places
+
+
+def _name(frame: Row) -> str:
+    return f"frame {frame['sequence_no']}"
+
+
+def _chain_problems(record: Record) -> list[Problem]:
+    places = _linked_numbers(record)
+    unsound = [frame for frame in record.frames if not _sound(frame, frame["sequence_no"])]
+    moved = {
+        frame["sequence_no"]: place
+        for frame in unsound
+        if (place := places.get(frame["hash"])) is not None and _sound(frame, place)
+    }
+    displaced = set(moved.values()) - moved.keys()
+    edited = {frame["sequence_no"] for frame in unsound} - moved.keys()
+    faulty = moved.keys() | displaced | edited
+    problems: list[Problem] = []
+    for frame in record.frames:
+        number = frame["sequence_no"]
+        if number in moved:
+            problems.append(Problem(Fault.REORDERED, _name(frame), f"it was recorded as frame {moved[number]}"))
+        elif number in displaced:
+            problems.append(Problem(Fault.INSERTED, _name(frame), "another frame was recorded under its number"))
+        elif number in edited:
+            problems.append(Problem(Fault.EDITED, _name(frame), "its hash is not the hash of its fields"))
+    return [*problems, *_link_problems(record, faulty), *_head_problems(record, faulty)]
+
+
+def _link_problems(record: Record, faulty: set[int]) -> Iterator[Problem]:
+    expected, previous_hash, previous_number = 1, chain.genesis(record.run_id), 0
+    for frame in record.frames:
+        number = frame["sequence_no"]
+        if number > expected:
+            gone = f"frame {expected}" if number == expected + 1 else f"frames {expected} to {number - 1}"
+            yield Problem(Fault.REMOVED, gone, "the sequence has a gap")
+        elif frame["previous_hash"] != previous_hash and not faulty & {number, previous_number}:
+            where = f"frame {previous_number}" if previous_number else _name(frame)
+            yield Problem(Fault.EDITED, where, f"{_name(frame)} follows another frame than the one that is there")
+        expected, previous_hash, previous_number = number + 1, frame["hash"], number
+
+
+def _head_problems(record: Record, faulty: set[int]) -> Iterator[Problem]:
+    head, frames = record.head, record.frames
+    if head is None:
+        if frames:
+            yield Problem(Fault.REMOVED, "head", "the run has frames and no head")
+        return
+    last = frames[-1]["sequence_no"] if frames else 0
+    beyond = [frame for frame in frames if frame["sequence_no"] > head["sequence_no"]]
+    for frame in (frame for frame in beyond if frame["sequence_no"] not in faulty):
+        yield Problem(Fault.INSERTED, _name(frame), f"the head stands at frame {head['sequence_no']}")
+    if last < head["sequence_no"]:
+        gone = f"frames {last + 1} to {head['sequence_no']}" if head["sequence_no"] > last + 1 else f"frame {last + 1}"
+        yield Problem(Fault.REMOVED, gone, "the head is ahead of the last frame")
+    elif not beyond and frames and frames[-1]["hash"] != head["hash"]:
+        yield Problem(Fault.EDITED, _name(frames[-1]), "the head has another hash")
+    counts = {
+        "agent_step": (head["steps"], len(record.ledgers.steps)),
+        "model_call_ledger": (head["model_calls"], len(record.ledgers.calls)),
+        "tool_invocation": (head["tool_invocations"], len(record.ledgers.invocations)),
+    }
+    for table, (counted, found) in counts.items():
+        if counted != found:
+            fault = Fault.REMOVED if found < counted else Fault.INSERTED
+            yield Problem(fault, table, f"the head counted {counted} rows, there are {found}")
+
+
+# ---- the ledgers ------------------------------------------------------------------------------------------------
+
+
+def _ledger_problems(record: Record) -> Iterator[Problem]:
+    steps = {row["id"]: row for row in record.ledgers.steps}
+    invocations = {row["invocation_id"]: row for row in record.ledgers.invocations}
+    for frame in record.frames:
+        if frame["ledger_digest"] is None:
+            continue
+        if frame["event_type"] == EventType.TOOL_INVOCATION:
+            yield from _invocation_problems(frame, invocations.get(frame["invocation_id"]))
+        elif frame["event_type"] == EventType.AGENT_MODEL_STEP:
+            yield from _step_problems(record, frame, steps.get(frame["step_id"]))
+
+
+def _invocation_problems(frame: Row, row: Row | None) -> Iterator[Problem]:
+    where = f"tool_invocation {frame['invocation_id']}"
+    if row is None:
+        yield Problem(Fault.REMOVED, where, f"{_name(frame)} answers for it")
+    elif chain.invocation_digest(row) != frame["ledger_digest"]:
+        yield Problem(Fault.EDITED, where, f"{_name(frame)} was written over other content")
+
+
+def _step_problems(record: Record, frame: Row, step: Row | None) -> Iterator[Problem]:
+    where = f"agent_step {frame['step_id']}"
+    if step is None:
+        yield Problem(Fault.REMOVED, where, f"{_name(frame)} answers for it")
+        return
+    if frame["status"] == "STARTED":
+        if chain.step_opening_digest(step) != frame["ledger_digest"]:
+            yield Problem(Fault.EDITED, where, f"{_name(frame)} was written over another opening")
+        return
+    reasoning = [row for row in record.ledgers.reasoning if row["step_id"] == step["id"]]
+    calls = [row for row in record.ledgers.calls if row["step_id"] == step["id"]]
+    if chain.step_closing_digest(step, reasoning, calls) != frame["ledger_digest"]:
+        yield _closing_problem(frame, where, reasoning, calls)
+
+
+def _closing_problem(frame: Row, where: str, reasoning: Sequence[Row], calls: Sequence[Row]) -> Problem:
+    """As exact as the frame's own details allow: it counts the attempts."""
+    attempts = frame["details"].get("attempts", 0)
+    ids = ", ".join(call["call_id"] for call in calls) or "none"
+    if attempts and len(calls) != attempts:
+        fault = Fault.REMOVED if len(calls) < attempts else Fault.INSERTED
+        return Problem(fault, f"model_call_ledger of {where}", f"{attempts} calls were recorded, there are: {ids}")
+    if not reasoning:
+        return Problem(
+            Fault.EDITED, where, f"its completion, its reasoning (there is none) or its model calls ({ids}) changed"
+        )
+    return Problem(Fault.EDITED, where, f"its completion, its reasoning or its model calls ({ids}) changed")
+
+
+# ---- the end ----------------------------------------------------------------------------------------------------
+
+
+def _end_problems(record: Record) -> Iterator[Problem]:
+    run, head = record.run, record.head
+    if run is None:
+        yield Problem(Fault.REMOVED, f"diagnosis_run {record.run_id}", "records name it, and it is gone")
+        return
+    where = f"diagnosis_run {record.run_id}"
+    ends = [frame for frame in record.frames if frame["event_type"] == EventType.RUN_FINISHED]
+    if not ends:
+        if run["status"] in TERMINAL:
+            yield Problem(Fault.MISSING, "RUN_FINISHED", "the run has ended and its record has not")
+        elif head is not None and head["closed"]:
+            yield Problem(Fault.EDITED, where, "its record is closed and it has not ended")
+        return
+    end = ends[-1]
+    if chain.run_digest(run) != end["content_digest"]:
+        yield Problem(Fault.EDITED, where, f"{_name(end)} was written over other content")
+    loose = record.ledgers.loose(chain.anchors(record.frames))
+    if chain.loose_digest(loose) != end["ledger_digest"]:
+        rows = [f"agent_step {row['id']}" for row in loose.steps]
+        rows += [f"agent_reasoning_audit of {row['step_id']}" for row in loose.reasoning]
+        rows += [f"model_call_ledger {row['call_id']}" for row in loose.calls]
+        rows += [f"tool_invocation {row['invocation_id']}" for row in loose.invocations]
+        fault, message = (Fault.INSERTED, "no frame answers for it") if rows else (Fault.REMOVED, "rows are missing")
+        yield Problem(fault, ", ".join(rows) or "rows without a frame", f"{message}; {_name(end)} is held against them")
+    if head is not None and (run["trace_event_count"], run["trace_head_hash"]) != (head["sequence_no"], head["hash"]):
+        yield Problem(Fault.EDITED, where, "its event count or head hash is not that of the head")
