@@ -164,10 +164,11 @@ def to_parameters(request: ModelRequest, mode: OutputMode) -> ModelRequestParame
         return ModelRequestParameters(
             function_tools=tools, output_tools=[answer], output_mode="tool", allow_text_output=False
         )
+    name = request.schema_name if mode == "native" else None  # a prompted model is shown the shape, not our name for it
     return ModelRequestParameters(
         function_tools=tools,
         output_mode=mode,
-        output_object=OutputObjectDefinition(json_schema=schema, name=request.schema_name, strict=True),
+        output_object=OutputObjectDefinition(json_schema=schema, name=name, strict=True),
     )
 
 

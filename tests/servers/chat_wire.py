@@ -19,6 +19,17 @@ SCHEMA_NAMES = frozenset(
     }
 )
 
+# A prompted request names no schema; a field that only one shape has tells it. Both plans look alike.
+TELLING_FIELDS = {
+    "claim_checks": "verifier_evaluation",
+    "limitations": "composer_output",
+    "source_invocation_id": "executor_evidence_v2",
+    "tool_hint": "aiops_plan",
+    "next": "aiops_supervision",
+    "reply": "system_chat_reply",
+    "intent": "router_intent",
+}
+
 
 @dataclass(frozen=True)
 class Question:
@@ -35,12 +46,12 @@ class Question:
 
     @cached_property
     def schema(self) -> str | None:
-        """The schema's name; for a prompted request, the one whose name stands in the system prompt's schema."""
+        """The schema's name; for a prompted request, the one that the schema in the system prompt looks like."""
         if self.mode == "native":
             return str(self.body["response_format"]["json_schema"]["name"])
         if self.mode == "tool":
             return next(name for name in self._functions if name in SCHEMA_NAMES)
-        return next((name for name in sorted(SCHEMA_NAMES) if f'"title": "{name}"' in self.system), None)
+        return next((name for field, name in TELLING_FIELDS.items() if f'"{field}": {{' in self.system), None)
 
     @property
     def tools(self) -> tuple[str, ...]:

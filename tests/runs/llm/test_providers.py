@@ -48,6 +48,7 @@ class TestRequest:
         sent = server.requests[0].body
         assert not {"tools", "response_format"} & sent.keys()
         assert "KNOWLEDGE_QUERY" in server.requests[0].system
+        assert "router_intent" not in json.dumps(sent)
         assert parse_reply(reply.text, RouterIntent).intent == "DIAGNOSIS"
 
     async def test_a_conversation_keeps_its_order_ids_and_texts(
