@@ -34,7 +34,6 @@ from runs.harness.events import (
     RunCancelRequested,
     RunFinished,
     RunRecovered,
-    RunStarted,
 )
 from runs.harness.run import Conclusion, Emitted, RunInput, Spending, Spent, Subject
 from runs.models import DiagnosisRun
@@ -121,7 +120,7 @@ def waiting_runs(limit: int = 200) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A run that this worker holds now. `alert_id` and the rest of the row are in `run`'s place already."""
+    """A run that this worker holds now."""
 
     ref: RunRef
     run: RunInput
@@ -186,15 +185,9 @@ def _seen_documents(row: DiagnosisRun) -> frozenset[str]:
     return frozenset(document["documentId"] for documents in earlier for document in documents or ())
 
 
-def start(ref: RunRef, pins: Pins) -> bool:
-    """Write down what the attempt runs with, and its RUN_STARTED. False: the lease is another's."""
-    with transaction.atomic():
-        if not _held(ref).update(**dataclasses.asdict(pins), emitted=_emitted(Emitted(events=1))):
-            return False
-        row = DiagnosisRun.objects.only("trigger", "attempts").get(id=ref.run_id)
-        details = RunStarted(trigger=row.trigger, attempt=row.attempts, **_bounded(dataclasses.asdict(pins)))
-        _write(ref, EventType.RUN_STARTED, details, f"Attempt {row.attempts} started with {pins.model}.")
-    return True
+def pin(ref: RunRef, pins: Pins) -> bool:
+    """Write down what the attempt runs with, before it starts. False: the lease is another's."""
+    return bool(_held(ref).update(**dataclasses.asdict(pins)))
 
 
 def spend(ref: RunRef, spending: Spending, emitted: Emitted = NOTHING) -> bool:
@@ -415,10 +408,6 @@ def _write_finished(ref: RunRef) -> None:
 
 def _write(ref: RunRef, event_type: EventType, details: Details, summary: str) -> None:
     write_all(ref, Emission(Frame(event_type=event_type, details=details, summary=summary, at=datetime.now(UTC))))
-
-
-def _bounded(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value[:200] if isinstance(value, str) else value for name, value in values.items()}
 
 
 _ADD_COUNTS = (

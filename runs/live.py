@@ -10,7 +10,7 @@ import contextlib
 import functools
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import redis
@@ -32,6 +32,9 @@ CANCEL = "superbiz:run-cancel"
 
 PUBLISH_TIMEOUT_S = 0.25
 QUIET_AFTER_FAILURE_S = 1.0
+WORKERS = "superbiz:workers"
+WORKER_SILENT_AFTER_S = 8.0
+
 POLL_S = 5.0
 RECONNECT_S = (0.1, 2.0)
 
@@ -50,24 +53,31 @@ class _Publisher:
             settings.REDIS_URL,
             socket_connect_timeout=PUBLISH_TIMEOUT_S,
             socket_timeout=PUBLISH_TIMEOUT_S,
+            decode_responses=True,
             retry=Retry(NoBackoff(), 0),
         )
         self._quiet_until = 0.0
         self._lock = threading.Lock()
 
     def publish(self, channel: str, run_ids: Iterable[str]) -> None:
+        self.send(lambda pipeline: [pipeline.publish(channel, run_id) for run_id in run_ids])
+
+    def send(self, commands: Callable[[redis.client.Pipeline], object]) -> None:
         with self._lock:
             if time.monotonic() < self._quiet_until:
                 return
         try:
             with self._client.pipeline(transaction=False) as pipeline:
-                for run_id in run_ids:
-                    pipeline.publish(channel, run_id)
+                commands(pipeline)
                 pipeline.execute()
         except (redis.RedisError, OSError) as error:
             with self._lock:
                 self._quiet_until = time.monotonic() + QUIET_AFTER_FAILURE_S
-            log.warning("redis did not take a message", channel=channel, error=type(error).__name__)
+            log.warning("redis did not take a message", error=type(error).__name__)
+
+    def workers(self) -> list[str]:
+        newer = time.time() - WORKER_SILENT_AFTER_S
+        return [str(name) for name in self._client.zrangebyscore(WORKERS, newer, "+inf")]
 
 
 @functools.cache
@@ -83,6 +93,27 @@ def publish_changed(run_ids: Iterable[str]) -> None:
 def publish_cancel(run_id: str) -> None:
     """Wake the worker that holds this run. Never raises; takes half a second at most."""
     _publisher().publish(CANCEL, [run_id])
+
+
+def announce_worker(name: str) -> None:
+    """Say that this process serves runs; to be said again every few seconds. Never raises."""
+    now = time.time()
+    _publisher().send(
+        lambda pipeline: (
+            pipeline.zadd(WORKERS, {name: now}),
+            pipeline.zremrangebyscore(WORKERS, "-inf", now - 10 * WORKER_SILENT_AFTER_S),
+        )
+    )
+
+
+def withdraw_worker(name: str) -> None:
+    """Say that this process serves runs no more. Never raises."""
+    _publisher().send(lambda pipeline: pipeline.zrem(WORKERS, name))
+
+
+def workers() -> list[str]:
+    """Names of the processes that serve runs now. Raises `redis.RedisError` when Redis does not answer."""
+    return _publisher().workers()
 
 
 async def subscribe(channels: Sequence[str]) -> AsyncIterator[Message]:

@@ -58,12 +58,11 @@ def test_one_claim_wins_and_starts_an_attempt(told: Told) -> None:
     held = lifecycle.claim(run_id, "a")
     assert held is not None
     assert lifecycle.claim(run_id, "b") is None
-    assert lifecycle.start(held.ref, PINS)
+    assert lifecycle.pin(held.ref, PINS)
     stored = row(run_id)
     assert (stored.status, stored.attempts, stored.lease_token) == ("RUNNING", 1, held.ref.lease_token)
     assert (stored.model, stored.prompt_set_version, stored.rule_set_version) == ("offline", "aiops-prompts-v1", 1)
     assert held.run.started_at == stored.started_at
-    assert told.events(run_id) == ["RUN_STARTED"]
 
 
 def test_a_claim_of_nothing_is_none() -> None:
@@ -124,7 +123,7 @@ def test_a_worker_back_from_the_dead_changes_nothing(told: Told) -> None:
     assert lifecycle.recover_lost() == [run_id]
     new = claimed(run_id)
     assert not lifecycle.finish(old, conclusion())
-    assert not lifecycle.start(old, PINS)
+    assert not lifecycle.pin(old, PINS)
     assert not lifecycle.release_for_shutdown(old)
     assert lifecycle.finish(new, withheld())
     assert row(run_id).status == "DEGRADED"
@@ -351,7 +350,7 @@ def test_an_observer_that_breaks_changes_nothing(told: Told, monkeypatch: pytest
     monkeypatch.setattr(told, "write", broken)
     run_id = queued()
     ref = claimed(run_id)
-    assert lifecycle.start(ref, PINS)
+    assert lifecycle.pin(ref, PINS)
     assert lifecycle.finish(ref, conclusion())
     assert row(run_id).status == "SUCCESS"
 

@@ -1,0 +1,169 @@
+"""What the runs of a process share: models, tools, breakers, the knowledge index; and what each run pins of them.
+
+Made on the event loop that uses it, because models and tools own HTTP pools of that loop.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import httpx
+from django.conf import settings
+
+from gatekeeper import rulesets
+from gatekeeper.canonical import MalformedRules
+from gatekeeper.types import RuleSet
+from prompts import active
+from prompts.catalogue import AIOPS_SET, CHAT_SET
+from runs.clock import SystemClock
+from runs.errors import ConfigurationError
+from runs.harness.ports import ChatModel, Role
+from runs.harness.run import Limits, Prompt
+from runs.knowledge.index import KnowledgeIndex
+from runs.library import SHELF
+from runs.llm.select import build_models, close_models
+from runs.models.run import Trigger
+from runs.orm import run_in_orm
+from runs.tools.breaker import Breakers, CircuitBreaker
+from runs.tools.recorded import recorded_now
+from runs.tools.registry import Sources, ToolRegistry, build_registry, new_client
+
+BREAKER_FAILURES = 3
+BREAKER_COOL_DOWN_S = 30.0
+PROMPT_NAMES = {
+    Role.ROUTER: "intent_router",
+    Role.SYSTEM_CHAT: "system_chat",
+    Role.CHAT_PLANNER: "chat_planner",
+    Role.CHAT_EXECUTOR: "chat_executor",
+    Role.CHAT_VERIFIER: "chat_verifier",
+    Role.CHAT_COMPOSER: "chat_composer",
+    Role.AIOPS_SUPERVISOR: "supervisor",
+    Role.AIOPS_PLANNER: "planner",
+    Role.AIOPS_EXECUTOR: "executor",
+}
+ROLE_FAMILIES = tuple(dict.fromkeys(role.family for role in Role))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What one attempt of a run is given, pinned at its start."""
+
+    models: Mapping[Role, ChatModel]
+    registry: ToolRegistry
+    breakers: Mapping[str, CircuitBreaker]
+    prompts: Mapping[Role, Prompt]
+    prompt_set_version: str
+    rule_set: RuleSet
+    limits: Limits
+    evidence_now: Callable[[], datetime] | None
+
+
+class Equipment:
+    """One for each process that drives runs. `aclose` on the same loop."""
+
+    def __init__(self) -> None:
+        self._models: Mapping[Role, ChatModel] | None = None
+        self._client: httpx.AsyncClient | None = None
+        self._registry: tuple[KnowledgeIndex, ToolRegistry] | None = None
+        self._breakers = Breakers(
+            failures=BREAKER_FAILURES, cool_down_s=BREAKER_COOL_DOWN_S, monotonic=SystemClock().monotonic
+        )
+
+    @property
+    def limits(self) -> Limits:
+        return limits_of(settings.SUPERBIZ)
+
+    async def prepare(self, trigger: str) -> Prepared:
+        """Raises `ConfigurationError` where a setting, prompt or rule is wrong."""
+        stored = await run_in_orm(_stored, CHAT_SET if trigger == Trigger.CHAT else AIOPS_SET)
+        registry = self._tools(stored.index)
+        recorded = settings.SUPERBIZ.recorded_evidence
+        return Prepared(
+            models=self._open_models(),
+            registry=registry,
+            breakers={name: self._breakers.of(name) for name in registry.names},
+            prompts=stored.prompts,
+            prompt_set_version=stored.prompt_set_version,
+            rule_set=stored.rule_set,
+            limits=self.limits,
+            evidence_now=None if recorded is None else _fixed(recorded_now(recorded)),
+        )
+
+    def _open_models(self) -> Mapping[Role, ChatModel]:
+        if self._models is None:
+            env = settings.SUPERBIZ
+            self._models = build_models(
+                env.llm,
+                {family: getattr(env, f"llm_{family.lower()}") for family in ROLE_FAMILIES},
+                env.llm_base_url,
+                env.llm_api_key.get_secret_value() if env.llm_api_key else None,
+                env.llm_output,
+                env.model_timeout_s,
+            )
+        return self._models
+
+    def _tools(self, index: KnowledgeIndex) -> ToolRegistry:
+        """The registry over this index; a new index makes a new one, on the same HTTP pool."""
+        if self._registry is None or self._registry[0] is not index:
+            self._registry = (index, build_registry(sources_of(settings.SUPERBIZ, self._shared_client), index))
+        return self._registry[1]
+
+    def _shared_client(self) -> httpx.AsyncClient:
+        if self._client is None:
+            self._client = new_client()
+        return self._client
+
+    async def aclose(self) -> None:
+        if self._models is not None:
+            await close_models(self._models.values())
+        if self._client is not None:
+            await self._client.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    index: KnowledgeIndex
+    prompt_set_version: str
+    prompts: Mapping[Role, Prompt]
+    rule_set: RuleSet
+
+
+def _stored(prompt_set: str) -> _Stored:
+    try:
+        pinned, rule_set = active.pin(prompt_set), rulesets.current()
+    except (LookupError, rulesets.RuleSetError, MalformedRules) as error:
+        raise ConfigurationError(str(error)) from error
+    prompts = {
+        role: Prompt(prompt.name, prompt.version, prompt.resource, prompt.sha256, prompt.text)
+        for role, name in PROMPT_NAMES.items()
+        if (prompt := pinned.prompts.get(name)) is not None
+    }
+    return _Stored(SHELF.index(), pinned.version, prompts, rule_set)
+
+
+def _fixed(moment: datetime) -> Callable[[], datetime]:
+    return lambda: moment
+
+
+def sources_of(env: Any, http_client: Callable[[], httpx.AsyncClient]) -> Sources:
+    return Sources(
+        prometheus_url=env.prometheus_url,
+        alertmanager_url=env.alertmanager_url,
+        log_dir=env.log_dir,
+        recorded_evidence=env.recorded_evidence,
+        timeout_s=env.tool_timeout_s,
+        http_client=http_client,
+    )
+
+
+def limits_of(env: Any) -> Limits:
+    return Limits(
+        max_model_calls=env.run_max_model_calls,
+        max_tool_calls=env.run_max_tool_calls,
+        max_same_tool_calls=env.run_max_same_tool_calls,
+        max_tokens=env.run_max_tokens,
+        deadline_s=env.run_deadline_s,
+        tool_timeout_s=env.tool_timeout_s,
+        model_timeout_s=env.model_timeout_s,
+    )

@@ -1,0 +1,96 @@
+"""What Celery carries: a run's id, and every few seconds a look for what got lost.
+
+PostgreSQL is the truth about which runs wait; a message is only a hint. So `drive_run` claims the run or
+returns, `enqueue` gives up quickly when the broker does not answer, and `reap` makes up for what got lost.
+"""
+
+import functools
+import time
+from collections.abc import Iterable
+
+import structlog
+from celery import current_app, shared_task
+from django.conf import settings
+from django.db import connection
+from kombu.connection import Connection
+from kombu.exceptions import OperationalError
+from kombu.pools import producers
+
+from runs import lifecycle
+
+log = structlog.get_logger(__name__)
+
+PUBLISH_TIMEOUT_S = 0.25
+QUIET_AFTER_FAILURE_S = 1.0
+# The advisory lock of the one reaper.
+REAPER_LOCK = 7_203_400
+
+
+@shared_task(name="runs.tasks.drive_run")
+def drive_run(run_id: str) -> None:
+    """Drive the run to its end, if it is still there to be claimed."""
+    from runs import worker  # the loop, models and tools are the worker's: whoever only enqueues loads none of it
+
+    worker.current().drive(run_id)
+
+
+@shared_task(name="runs.tasks.reap")
+def reap() -> None:
+    """Recover runs whose worker went silent, and enqueue runs that wait without a message. One at a time anywhere."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [REAPER_LOCK])
+        if not cursor.fetchone()[0]:
+            return
+        try:
+            waiting = dict.fromkeys([*lifecycle.recover_lost(), *lifecycle.waiting_runs()])
+        finally:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [REAPER_LOCK])
+    if waiting:
+        log.info("runs enqueued again", count=len(waiting), sent=enqueue(waiting))
+
+
+class _Mouth:
+    """The process's way to the broker, with short timeouts of its own; quiet for a second after a failure."""
+
+    def __init__(self) -> None:
+        options = {
+            **settings.CELERY_BROKER_TRANSPORT_OPTIONS,
+            "socket_connect_timeout": PUBLISH_TIMEOUT_S,
+            "socket_timeout": PUBLISH_TIMEOUT_S,
+        }
+        self._connection: Connection = current_app.connection_for_write(
+            connect_timeout=PUBLISH_TIMEOUT_S, transport_options=options
+        )
+        self._quiet_until = 0.0
+
+    def send(self, run_id: str) -> bool:
+        if time.monotonic() < self._quiet_until:
+            return False
+        try:
+            with producers[self._connection].acquire(block=True, timeout=PUBLISH_TIMEOUT_S) as producer:
+                drive_run.apply_async((run_id,), producer=producer, retry=False)
+        except (OperationalError, OSError) as error:
+            self._quiet_until = time.monotonic() + QUIET_AFTER_FAILURE_S
+            log.warning("the broker did not take a run; it waits for the reaper", run_id=run_id, error=repr(error))
+            return False
+        return True
+
+
+@functools.cache
+def _mouth() -> _Mouth:
+    return _Mouth()
+
+
+def enqueue(run_ids: Iterable[str]) -> int:
+    """Hand committed runs to the workers. Returns how many the broker took; the reaper finds the others.
+
+    Takes half a second at most when the broker does not answer. Never raises for that.
+    """
+    sent = []
+    for run_id in run_ids:
+        if not _mouth().send(run_id):
+            break
+        sent.append(run_id)
+    if sent:
+        lifecycle.mark_enqueued(sent)
+    return len(sent)
