@@ -7,7 +7,7 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-from superbiz.env import exit_with, load_env_or_exit
+from superbiz.env import ConfigurationError, exit_with, load_env_or_exit
 
 # Commands that read no database, or see to the servers themselves.
 WITHOUT_SERVICES = frozenset(
@@ -31,7 +31,7 @@ def main() -> None:
         execute_from_command_line(sys.argv)
         return
 
-    from superbiz.embedded import ServiceError, services
+    from superbiz.embedded import services
 
     signal.signal(signal.SIGTERM, _end)
     try:
@@ -41,7 +41,7 @@ def main() -> None:
 
                 prepare_for(words[0])
             execute_from_command_line(sys.argv)
-    except ServiceError as error:
+    except ConfigurationError as error:
         exit_with(error)
 
 

@@ -1,5 +1,7 @@
 """Bring a database up to this code: migrations, then the shipped rules, prompts and runbooks."""
 
+import io
+
 import django
 from django.core.management import call_command, get_commands
 from django.db import connection, connections
@@ -32,7 +34,7 @@ def sync_shipped() -> None:
     commands = get_commands()
     for name, arguments in (("sync_rules", []), ("sync_prompts", []), ("import_runbooks", [str(RUNBOOKS)])):
         if name in commands:
-            call_command(name, *arguments, verbosity=0)
+            call_command(name, *arguments, verbosity=0, stdout=io.StringIO())
 
 
 def release_connections() -> None:

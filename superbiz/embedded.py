@@ -32,8 +32,8 @@ import psutil
 import psycopg
 import redis
 
-from superbiz.env import Env
-from superbiz.places import DATABASE_NAME, Places
+from superbiz.env import ConfigurationError, Env
+from superbiz.places import DATABASE_NAME, Places, unwritable
 from superbiz.programs import ProcessRecord, Program, Running, as_user, end_leftovers, log_tail, start, stop
 
 MAX_CONNECTIONS = 100
@@ -56,7 +56,7 @@ GUESTS_WAIT_S = 600.0
 ROOT_RUNS_POSTGRES_AS = "embedded_postgres"
 
 
-class ServiceError(Exception):
+class ServiceError(ConfigurationError):
     """The embedded servers cannot be used; the text is one sentence for the person at the terminal."""
 
 
@@ -74,7 +74,7 @@ class Addresses:
 
 
 def prepare_folders(places: Places) -> None:
-    """Make the folders of an instance; raises `ServiceError` when `SUPERBIZ_VAR` cannot be written."""
+    """Make the folders of an instance; raises `ConfigurationError` when `SUPERBIZ_VAR` cannot be written."""
     try:
         for folder in (places.var, places.run, places.log, places.beat_schedule.parent, places.sockets):
             folder.mkdir(parents=True, exist_ok=True)
@@ -84,8 +84,7 @@ def prepare_folders(places: Places) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ServiceError(f"SUPERBIZ_VAR ({places.var}) is not a folder that can be written: {reason}.") from error
+        raise unwritable(places.var, error) from error
     if places.sockets.stat().st_uid != os.getuid():
         raise ServiceError(f"{places.sockets} belongs to another user; set SUPERBIZ_VAR to a shorter path.")
 

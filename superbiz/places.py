@@ -17,6 +17,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from superbiz.env import ConfigurationError
+
 # sun_path holds 108 bytes on Linux and 104 on macOS.
 SOCKET_PATH_MAX = 100
 DATABASE_NAME = "superbiz"
@@ -99,6 +101,12 @@ class Places:
     def redis_url(self) -> str:
         """The embedded Valkey's address."""
         return f"unix://{self.valkey_socket}?db=0"
+
+
+def unwritable(var: Path, error: OSError) -> ConfigurationError:
+    """The sentence for a `SUPERBIZ_VAR` that cannot be written."""
+    reason = (error.strerror or str(error)).lower()
+    return ConfigurationError(f"SUPERBIZ_VAR must be a folder that can be written, and {var} is not one: {reason}.")
 
 
 def secret_key(var: Path) -> str:

@@ -8,14 +8,17 @@ from django.utils.translation import gettext_lazy as _
 from psycopg.conninfo import conninfo_to_dict
 
 from superbiz import places
-from superbiz.env import BASE_DIR, LOOPBACK_HOSTS, load_env_or_exit
+from superbiz.env import BASE_DIR, LOOPBACK_HOSTS, exit_with, load_env_or_exit
 from superbiz.logs import configure_structlog, logging_config
 
 SUPERBIZ = load_env_or_exit()
 PLACES = places.Places(SUPERBIZ.var)
 
 DEBUG = SUPERBIZ.debug
-SECRET_KEY = SUPERBIZ.secret_key.get_secret_value() if SUPERBIZ.secret_key else places.secret_key(SUPERBIZ.var)
+try:
+    SECRET_KEY = SUPERBIZ.secret_key.get_secret_value() if SUPERBIZ.secret_key else places.secret_key(SUPERBIZ.var)
+except OSError as error:
+    exit_with(places.unwritable(SUPERBIZ.var, error))
 # Loopback is always answered: `up` asks /readyz there, whatever name people use from outside.
 ALLOWED_HOSTS = list(dict.fromkeys([*SUPERBIZ.allowed_hosts, *LOOPBACK_HOSTS]))
 BEHIND_TLS = not DEBUG and not SUPERBIZ.loopback_only

@@ -7,8 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from superbiz.embedded import ServiceError
-from superbiz.env import exit_with
+from superbiz.env import ConfigurationError, exit_with
 from superbiz.up import up
 
 
@@ -25,7 +24,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, demo: bool, **_options: Any) -> None:
         try:
             code = asyncio.run(up(settings.SUPERBIZ, demo=demo))
-        except ServiceError as error:
+        except ConfigurationError as error:
             exit_with(error)
         if code:
             raise SystemExit(code)
