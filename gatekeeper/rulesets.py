@@ -21,8 +21,6 @@ from gatekeeper.models import RuleSet as RuleSetRow
 from gatekeeper.shipped import ShippedRule, shipped_rules
 from gatekeeper.types import RuleMode, RuleSet, RuleSetting, Severity
 
-# Any number that no other advisory lock of the project uses.
-_WRITERS_LOCK = 0x5342_474B
 SYNC_REASON = "Shipped rules synchronized."
 
 
@@ -146,7 +144,7 @@ def _insert(rule_set: RuleSet, by: AbstractBaseUser | None, reason: str) -> Rule
 
 def _wait_for_other_writers() -> None:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_WRITERS_LOCK])
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('gatekeeper.rulesets'))")
 
 
 def _check_change(changes: dict[str, RuleSetting], reason: str) -> None:

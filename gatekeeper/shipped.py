@@ -30,8 +30,9 @@ class ShippedRule:
         return RuleSetting(self.code, self.mode, self.severity, self.params)
 
 
-def shipped_rules(path: Path = RULES_FILE) -> tuple[ShippedRule, ...]:
+def shipped_rules(path: Path | None = None) -> tuple[ShippedRule, ...]:
     """Every rule's metadata, in the order of the codes. Raises `MalformedMetadata`."""
+    path = path or RULES_FILE
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))["rules"]
         rules = tuple(
