@@ -16,12 +16,22 @@ from gatekeeper.types import ClaimKind
 from runs.harness.ports import Message, UserMessage
 from runs.llm.offline.tokens import is_chinese, joined, words
 
-SERVICE_LABELS = ("service", "app", "app_kubernetes_io_name", "application", "service_name", "deployment", "statefulset")
+SERVICE_LABELS = (
+    "service",
+    "app",
+    "app_kubernetes_io_name",
+    "application",
+    "service_name",
+    "deployment",
+    "statefulset",
+)
 WORKLOAD_LABELS = ("container", "pod", "job_name", "job", "instance", "host", "node")
 DEFAULT_WINDOW = timedelta(hours=1)
 _POD_HASH = re.compile(r"(?:-[a-f0-9]{6,10})?-[a-z0-9]{5}$|-\d{1,3}$")
 _NAME = re.compile(r"(?<![\w/.-])[a-z][a-z0-9]*(?:-[a-z0-9]+)+(?![\w/-])")
-_NAMED = re.compile(r"(?:service|服务)\s*[:：]?\s*[`\"']?([A-Za-z][\w-]{2,})|[`\"']?([A-Za-z][\w-]{2,})[`\"']?\s*(?:service\b|服务)")
+_NAMED = re.compile(
+    r"(?:service|服务)\s*[:：]?\s*[`\"']?([A-Za-z][\w-]{2,})|[`\"']?([A-Za-z][\w-]{2,})[`\"']?\s*(?:service\b|服务)"
+)
 
 
 @dataclass(frozen=True, slots=True)

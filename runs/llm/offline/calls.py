@@ -6,23 +6,28 @@ question that it answers should name the error that was found and not the alert 
 
 import json
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from runs.harness.ports import ToolCall, ToolSpec
 from runs.llm.offline.brief import Situation, iso
 from runs.llm.offline.evidence import Answer
 from runs.llm.offline.loglines import compact_json
-from runs.llm.offline.selection import CHANGE_REACH, LEAD, SEVERITY, Scored, bare, rare_words, stem
+from runs.llm.offline.selection import CHANGE_REACH, LEAD, SEVERITY, Scored, bare, onset_of, rare_words, stem
+from runs.llm.offline.tokens import words
 
 BEFORE = timedelta(minutes=60)
+ASKED_FOR = "cause fix roll back"
 METRICS_BEFORE = timedelta(minutes=30)
 MAX_SAME_TOOL = 6
 MAX_SECOND_LOOK_WORDS = 6
+MAX_LINES = 4
+"""Few single lines: patterns stand for all matches, and an answer is cut at its end."""
 CHANGE_TERMS = (
-    "deploy", "rollout", "rolled out", "rollback", "release", "migration", "migrate", "running upgrade", "alter table",
-    "create index", "config", "values diff", "feature flag", "restart", "scaled", "maximum", "发布", "部署", "变更", "重启", "迁移",
+    "deploy", "release", "roll", "migrat", "upgrade", "alter table", "create index", "config", "values diff", "feature flag",
+    "restart", "scaled",
 )  # fmt: skip
+CHINESE_CHANGE_TERMS = ("发布", "部署", "变更", "重启", "迁移")
 
 Wanted = tuple[str, dict[str, Any]]
 
@@ -30,8 +35,8 @@ Wanted = tuple[str, dict[str, Any]]
 def first_look(situation: Situation) -> list[Wanted]:
     """The service's warnings and errors, its metrics with the alert's own expression, active alerts."""
     window = {"start": iso(looked_from(situation)), "end": iso(situation.end)}
-    metrics = {"start": iso((situation.started_at or situation.end) - METRICS_BEFORE), "end": iso(situation.end)}
-    logs: dict[str, Any] = {"level": "WARN", "limit": 24, **window}
+    metrics = {"start": iso(metrics_from(situation)), "end": iso(situation.end)}
+    logs: dict[str, Any] = {"level": "WARN", "limit": MAX_LINES, **window}
     if situation.service:
         logs["service"] = situation.service
     wanted: list[Wanted] = [("query_logs", logs)]
@@ -40,36 +45,67 @@ def first_look(situation: Situation) -> list[Wanted]:
     return wanted
 
 
+def metrics_from(situation: Situation) -> datetime:
+    """Shorter than for logs: the tool itself tells what was usual in an equal span before."""
+    return situation.started_at - METRICS_BEFORE if situation.started_at else situation.start
+
+
 def knowledge_look(situation: Situation, found: Sequence[Scored] = ()) -> Wanted:
     """The runbook for the strongest error, or for the alert or question where there is none."""
     asked = f"{situation.alert_name} {situation.summary}" if situation.has_alert else situation.query
     if found:
         asked = f"{situation.alert_name} {found[0].fact.line.message}"
-    return ("lookup_knowledge", {"query": asked.strip()[:300], "top_k": 6})
+    return (
+        "lookup_knowledge",
+        {"query": f"{asked.strip()[:300]} {ASKED_FOR}" if situation.has_alert else asked, "top_k": 8},
+    )
 
 
-def looked_from(situation: Situation) -> Any:
+def looked_from(situation: Situation) -> datetime:
     """The start of the searched window: far enough before the alert to tell what is new from what always was."""
     return min(situation.start, (situation.started_at or situation.end) - BEFORE)
 
 
-def second_look(situation: Situation, found: Sequence[Scored], others: Iterable[str], first: Sequence[Answer]) -> list[Wanted]:
-    """Changes before the onset; who else speaks of the errors; the runbook for the strongest error text."""
+def second_look(
+    situation: Situation, found: Sequence[Scored], others: Iterable[str], family: str | None
+) -> list[Wanted]:
+    """The runbook; changes before the onset; who else speaks of the errors; the siblings of the metric that moved most."""
     begin, end = iso(looked_from(situation)), iso(situation.end)
-    since = iso(situation.onset - CHANGE_REACH)
-    until = iso(min(situation.end, situation.onset + timedelta(minutes=2)))
+    onset = onset_of(found, situation)
+    since, until = iso(onset - CHANGE_REACH), iso(min(situation.end, onset + timedelta(minutes=2)))
+    terms = CHANGE_TERMS + (CHINESE_CHANGE_TERMS if situation.chinese else ())
     wanted = [knowledge_look(situation, found)]
     if not found:
         wanted.append(_errors_only(situation, begin, end))
-    wanted.append(("query_logs", {"any_of": list(CHANGE_TERMS), "start": since, "end": until, "limit": 30, **_named(situation)}))
+    wanted.append(
+        ("query_logs", {"any_of": list(terms), "start": since, "end": until, "limit": MAX_LINES, **_named(situation)})
+    )
     if found:
-        spoken = sorted(rare_words(found, situation), key=lambda word: (-len(word), word))[:MAX_SECOND_LOOK_WORDS]
+        spoken = _spoken(found, situation)
         if spoken:
-            near = iso(situation.onset - LEAD - timedelta(minutes=10))
-            wanted.append(("query_logs", {"any_of": spoken, "start": near, "end": end, "limit": 24}))
+            near = iso(onset - LEAD - timedelta(minutes=10))
+            wanted.append(("query_logs", {"any_of": spoken, "start": near, "end": end, "limit": MAX_LINES}))
+    selector = _selector(situation)
+    if family and selector:
+        sibling = f'{{__name__=~"{family}.+",{selector[1:]}'
+        wanted.append(("query_metrics", {"query": sibling, "start": iso(metrics_from(situation)), "end": end}))
     for name in list(others)[:1]:
-        wanted.append(("query_logs", {"service": name, "level": "WARN", "start": begin, "end": end, "limit": 16}))
+        wanted.append(
+            ("query_logs", {"service": name, "level": "WARN", "start": begin, "end": end, "limit": MAX_LINES})
+        )
     return wanted
+
+
+def _spoken(found: Sequence[Scored], situation: Situation) -> list[str]:
+    """The rare words of the errors, the strongest error's first; ids of single requests say nothing elsewhere."""
+    rare = rare_words(found, situation)
+    words_in_order = [
+        word
+        for scored in found[:3]
+        for word in sorted(words(scored.fact.line.message) & rare, key=lambda word: (-len(word), word))
+        if not any(c.isdigit() for c in word)
+    ]
+    return list(dict.fromkeys(words_in_order))[:MAX_SECOND_LOOK_WORDS]
 
 
 def _named(situation: Situation) -> dict[str, Any]:
@@ -111,10 +147,12 @@ def _matchers(labels: dict[str, str]) -> str:
     return "{" + ",".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in labels.items()) + "}"
 
 
-def tool_calls(wanted: Sequence[Wanted], offered: Sequence[ToolSpec], earlier: Sequence[Answer], turn: int) -> tuple[ToolCall, ...]:
-    """The wanted calls that can be made: offered tools, arguments these know, nothing asked twice, no tool too often."""
+def tool_calls(
+    wanted: Sequence[Wanted], offered: Sequence[ToolSpec], earlier: Sequence[Answer], turn: int
+) -> tuple[ToolCall, ...]:
+    """The wanted calls that can be made: offered tools, arguments these know, nothing asked again that was answered, no tool too often."""
     specs = {spec.name: spec for spec in offered}
-    asked = {(answer.tool_name, compact_json(dict(answer.arguments))) for answer in earlier}
+    asked = {(a.tool_name, compact_json(dict(a.arguments))) for a in earlier if not a.status.failed}
     used = {name: sum(answer.tool_name == name for answer in earlier) for name in specs}
     calls: list[ToolCall] = []
     for name, arguments in wanted:

@@ -6,7 +6,7 @@ stricter than a reader, can follow it.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gatekeeper.terms import Source, unsupported_terms
 from gatekeeper.text import fold, solid_length
@@ -19,6 +19,8 @@ from runs.llm.offline.verifier import judge_text
 
 EXCERPT_CHARS = 700
 CLAIM_CHARS = 420
+CONTEXT_CHARS = 800
+"""Up to this length the verifier is shown the whole line or paragraph around an excerpt."""
 SENTENCE_CHARS = 280
 HIDDEN_LABELS = frozenset(
     "__name__ job namespace instance node cluster container endpoint prometheus env environment region team".split()
@@ -27,7 +29,7 @@ _LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
 _SELECTOR = re.compile(r"^(?P<name>[A-Za-z_:][\w:]*)?\{(?P<labels>[^{}]*)\}(?P<rest>.*)$", re.DOTALL)
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\d{1,2}[.)]|>|#{1,6})\s+")
 _ADVISES = re.compile(
-    r"^(?:check|look|run|use|roll|revert|restart|raise|lower|increase|reduce|set|find|compare|confirm|kill|stop|scale|fix"
+    r"(?:^|: |; )(?:check|look|run|use|roll(?: it)? back|rollback|revert|restart|raise|lower|increase|reduce|set|find|compare|confirm|kill|stop|scale|fix"
     r"|add|remove|verify|see|do not|don't|never|avoid|first|if|when|ask|cancel|terminate|drain|disable|enable|escalate"
     r"|检查|查看|确认|回滚|重启|增大|减小|调整|使用|不要|先)\b",
     re.IGNORECASE,
@@ -68,7 +70,7 @@ def frames(chinese: bool) -> Frames:
 
 def of_log(fact: LogFact, said: Frames, *, critical: bool = False) -> Proposal:
     line = fact.line
-    when = line.prefix or line.stamp
+    when = line.prefix if fact.count > 1 or not line.stamp else line.stamp
     level = f"{line.level}: " if line.level else ""
     texts = [f"{said.log}{when}: {level}{line.message}"] if when else []
     if when:
@@ -105,7 +107,9 @@ def shorter_selector(summary: str) -> str:
     if found is None:
         return summary
     pairs = _LABEL.findall(found["labels"])
-    hidden = HIDDEN_LABELS - (set() if any(key in {"pod", "service"} for key, _ in pairs) else {"instance", "job", "node"})
+    hidden = HIDDEN_LABELS - (
+        set() if any(key in {"pod", "service"} for key, _ in pairs) else {"instance", "job", "node"}
+    )
     kept = ",".join(f'{key}="{value}"' for key, value in pairs if key not in hidden)
     name = found["name"] or ""
     labels = f"{{{kept}}}" if kept else ""
@@ -119,36 +123,49 @@ def of_alert(ref: Ref, said: Frames) -> Proposal:
 def of_nothing(ref: Ref) -> Proposal:
     """Says what the tool said: this query, this window, nothing matched."""
     sentence = ref.text.split(". ", 1)[0]
-    texts = (ref.text, sentence, f"{sentence}.") if len(ref.text) <= CLAIM_CHARS else (sentence, cut_at_mark(ref.text, 900))
+    texts = (
+        (ref.text, sentence, f"{sentence}.") if len(ref.text) <= CLAIM_CHARS else (sentence, cut_at_mark(ref.text, 900))
+    )
     return Proposal(ClaimKind.NEGATIVE_OBSERVATION, texts, ref)
 
 
-def of_passage(passage: Passage, wanted: frozenset[str], said: Frames, most: int) -> list[Proposal]:
-    """The sentences of a passage that fit best, in the order in which they stand."""
-    sentences = [s for s in sentences_of(passage.ref.text) if 25 <= len(s) <= SENTENCE_CHARS]
-    rated = sorted(((_fit(s, wanted), -i, s) for i, s in enumerate(sentences)), reverse=True)
-    best = sorted((-i, s) for fit, i, s in rated[:most] if fit >= 2)
-    return [Proposal(ClaimKind.GUIDANCE, (f"{said.runbook}{sentence}",), passage.ref) for _, sentence in best]
+def of_passage(passage: Passage, wanted: frozenset[str], said: Frames) -> list[tuple[float, Proposal]]:
+    """Each sentence of a passage as a proposal, with how well it fits what is wanted."""
+    return [
+        (fit(sentence, wanted), Proposal(ClaimKind.GUIDANCE, (f"{said.runbook}{sentence}",), passage.ref))
+        for sentence in sentences_of(passage.ref.text)
+        if 25 <= len(sentence) <= SENTENCE_CHARS
+    ]
 
 
-def _fit(sentence: str, wanted: frozenset[str]) -> float:
-    advises = 2.0 if _ADVISES.match(sentence) else 0.0
-    return len(words(sentence) & wanted) + advises - (1.5 if sentence.endswith(":") else 0.0)
+def fit(sentence: str, wanted: frozenset[str]) -> float:
+    """Shared words, and more for what tells someone to do something."""
+    spoken = words(sentence)
+    advises = 2.0 if _ADVISES.search(sentence) else 0.0
+    return min(len(spoken & wanted), 5) + advises - (1.5 if sentence.endswith(":") or len(spoken) < 5 else 0.0)
 
 
 def sentences_of(passage: str) -> list[str]:
-    """Sentences and list items of Markdown text, code blocks left out; each a verbatim span but for white space."""
-    text = re.sub(r"```.*?(?:```|\Z)", "\n\n", passage, flags=re.DOTALL)
+    """Sentences, list items and table rows of Markdown text, code blocks left out, emphasis marks removed."""
+    text = re.sub(r"```.*?(?:```|\Z)", "\n\n", passage, flags=re.DOTALL).replace("**", "")
     blocks: list[str] = []
     for line in text.splitlines():
-        if not line.strip() or line.lstrip().startswith(("#", "|")):
+        if line.lstrip().startswith("|"):
+            blocks += [_row(line), ""]
+        elif not line.strip() or line.lstrip().startswith("#"):
             blocks.append("")
         elif _BULLET.match(line) or not blocks or not blocks[-1]:
             blocks.append(_BULLET.sub("", line).strip())
         else:
             blocks[-1] = f"{blocks[-1]} {line.strip()}"
     parts = [part for block in blocks for part in re.split(r"(?<=[.!?])\s+(?=[A-Z`*\"(])|(?<=[。！？])", block)]
-    return [part.strip().rstrip() for part in parts if part.strip()]
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _row(line: str) -> str:
+    """`| what you see | cause |` as `what you see: cause`; a rule of dashes as nothing."""
+    cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+    return "" if all(re.fullmatch(r":?-*:?", cell) for cell in cells) else ": ".join(cell for cell in cells if cell)
 
 
 # ---- holding ---------------------------------------------------------------------------------
@@ -205,14 +222,11 @@ def holds(text: str, excerpt: str, ref_text: str, given: Sequence[str]) -> bool:
     if len(text) > 1000 or (solid_length(fold(excerpt)) < 8 and fold(excerpt) != fold(ref_text)):
         return False
     sources = [Source(fold(each)) for each in (excerpt, *given)]
-    return not unsupported_terms(fold(text), sources) and judge_text(text, [excerpt, ref_text]).supported
+    around = ref_text if len(ref_text) <= CONTEXT_CHARS else excerpt
+    return not unsupported_terms(fold(text), sources) and judge_text(text, [around]).supported
 
 
 def verbatim(claim: ExecutorClaim) -> ExecutorClaim | None:
     """The same claim in nothing but the words of its first excerpt, or None where it is that already."""
     text = claim.evidence[0].evidence_excerpt[:1000] if claim.evidence else ""
     return None if not text or text == claim.claim_text else claim.model_copy(update={"claim_text": text})
-
-
-def uncritical(proposal: Proposal) -> Proposal:
-    return replace(proposal, critical=False)

@@ -12,12 +12,14 @@ from gatekeeper.types import ClaimKind, EvidenceStatus
 from runs.harness.wire import ComposedStatement, ComposerOutput
 from runs.llm.offline.brief import AllowedClaim, Deliberation, Looked
 from runs.llm.offline.loglines import cut_at_mark
-from runs.llm.offline.selection import CHANGE, CHANGED_VALUE
+from runs.llm.offline.selection import CHANGE, CHANGE_REACH, CHANGED_VALUE
 from runs.llm.offline.verifier import FRAME
 
 QUOTE_CHARS = 300
 STATEMENT_CHARS = 1000
-_COUNTED = re.compile(r"^(?P<count>\d[\d,]* lines?) like this (?P<when>(?:between|at) .+?(?:Z|\d{2})): (?P<rest>.+)$", re.DOTALL)
+_COUNTED = re.compile(
+    r"^(?P<count>\d[\d,]* lines?) like this (?P<when>(?:between|at) .+?(?:Z|\d{2})): (?P<rest>.+)$", re.DOTALL
+)
 _LEVELED = re.compile(r"^(?P<when>\S+(?: \d{2}:\S+)?(?: UTC)?:? )?(?P<level>[A-Za-z]{3,8}): (?P<rest>.+)$", re.DOTALL)
 _CLOCK = re.compile(r"(?<!\d)(\d{2}:\d{2}:\d{2})")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -48,6 +50,8 @@ class Phrases:
     points_to: str
     before: str
     also_changed: str
+    and_then: str
+    expression: str
     metrics: str
     advice: str
     only_advice: str
@@ -67,6 +71,8 @@ ENGLISH = Phrases(
     points_to="The evidence points to this in the logs: {0}",
     before="Before that, the log records a change: {0}",
     also_changed="The log also records a change: {0}",
+    and_then="; and: ",
+    expression="the alert's expression, ",
     metrics="The metrics show: {0}",
     advice="The runbook advises: {0}",
     only_advice="The runbooks say: {0}",
@@ -94,6 +100,8 @@ CHINESE = Phrases(
     points_to="证据指向日志中的这一现象：{0}",
     before="在此之前，日志记录了一次变更：{0}",
     also_changed="日志还记录了一次变更：{0}",
+    and_then="；以及：",
+    expression="告警表达式 ",
     metrics="指标显示：{0}",
     advice="运行手册建议：{0}",
     only_advice="运行手册的说明：{0}",
@@ -159,31 +167,35 @@ def conclusion(found: Sorted, phrases: Phrases) -> str:
         if found.negatives or found.metrics or found.alerts:
             return phrases.nothing
         if found.advice:
-            return _sentence(phrases.only_advice, found.advice[0], phrases)
+            return _sentence(phrases.only_advice, quoted(found.advice[0], phrases), phrases).strip()
         return phrases.nothing_left
     parts: list[str] = []
     symptom = found.symptoms[0] if found.symptoms else None
     if symptom is not None:
-        parts.append(_sentence(phrases.points_to, symptom, phrases))
+        parts.append(_sentence(phrases.points_to, quoted(symptom, phrases), phrases))
     if found.changes:
-        known = symptom is not None and _is_before(found.changes[0].claim_text, symptom.claim_text)
-        parts.append(_sentence(phrases.before if known else phrases.also_changed, found.changes[0], phrases))
+        before = [c for c in found.changes if symptom is not None and _is_before(c.claim_text, symptom.claim_text)]
+        told = before[:2] or found.changes[:1]
+        said = phrases.and_then.join(quoted(claim, phrases) for claim in told)
+        parts.append(_sentence(phrases.before if before else phrases.also_changed, said, phrases))
     if found.metrics:
-        parts.append(_sentence(phrases.metrics, found.metrics[0], phrases))
+        parts.append(_sentence(phrases.metrics, quoted(found.metrics[0], phrases), phrases))
     if found.advice:
-        parts.append(_sentence(phrases.advice, found.advice[0], phrases))
+        parts.append(_sentence(phrases.advice, quoted(found.advice[0], phrases), phrases))
     return "".join(parts).strip()
 
 
-def _sentence(frame: str, claim: AllowedClaim, phrases: Phrases) -> str:
-    said = quoted(claim)
+def _sentence(frame: str, said: str, phrases: Phrases) -> str:
     stop = "" if said.endswith((".", "!", "?", "。", "！", "？")) else phrases.stop.strip()
     return f"{frame.format(said)}{stop}{' ' if phrases.stop.endswith(' ') else ''}"
 
 
-def quoted(claim: AllowedClaim) -> str:
+def quoted(claim: AllowedClaim, phrases: Phrases) -> str:
     """The claim without its frame: the message first, how often and when after it."""
     text = FRAME.sub("", claim.claim_text)
+    if {item.tool_name for item in claim.evidence} == {"query_metrics"}:
+        text = cut_at_mark(text.split("; ", 1)[0], QUOTE_CHARS)
+        return f"{phrases.expression}{text}" if text.startswith("{") else text
     when = ""
     counted = _COUNTED.match(text)
     if counted:
@@ -192,18 +204,21 @@ def quoted(claim: AllowedClaim) -> str:
     if leveled:
         stamp = (leveled["when"] or "").strip().removesuffix(":")
         when, text = when or (f" ({stamp})" if _CLOCK.search(stamp) else ""), leveled["rest"]
-    if {item.tool_name for item in claim.evidence} == {"query_metrics"}:
-        text = text.split("; ", 1)[0]
     return f"{cut_at_mark(text, QUOTE_CHARS)}{when}"
 
 
 def _is_before(earlier: str, later: str) -> bool:
-    """Whether the first time of day in one claim lies before the first in the other, on the same date where both name one."""
+    """Whether the first time of day in one claim lies before the first in the other, by hours and not by a day."""
     first, second = _CLOCK.search(earlier), _CLOCK.search(later)
     dates = [set(_DATE.findall(text)) for text in (earlier, later)]
     if first is None or second is None or (all(dates) and dates[0].isdisjoint(dates[1])):
         return False
-    return first.group(1) < second.group(1)
+    return 0 < _seconds(second.group(1)) - _seconds(first.group(1)) <= CHANGE_REACH.total_seconds()
+
+
+def _seconds(clock: str) -> int:
+    hours, minutes, seconds = clock.split(":")
+    return int(hours) * 3600 + int(minutes) * 60 + int(seconds)
 
 
 def _scope(deliberation: Deliberation, phrases: Phrases) -> str:
@@ -222,7 +237,11 @@ def _names(looked: Sequence[Looked], phrases: Phrases) -> list[str]:
 
 
 def _limitations(deliberation: Deliberation, phrases: Phrases) -> list[str]:
-    failed = [item for item in deliberation.looked if item.status in set(EvidenceStatus) and EvidenceStatus(item.status).failed]
+    failed = [
+        item
+        for item in deliberation.looked
+        if item.status in set(EvidenceStatus) and EvidenceStatus(item.status).failed
+    ]
     empty = [item for item in deliberation.looked if item.status == EvidenceStatus.NO_EVIDENCE]
     said = [phrases.failed.format(name) for name in _names(failed, phrases)]
     said += [phrases.empty.format(name) for name in _names(empty, phrases)]

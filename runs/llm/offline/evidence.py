@@ -14,6 +14,7 @@ from gatekeeper.types import NO_EVIDENCE_PATH, EvidenceStatus, Relevance
 from runs.harness.ports import AssistantMessage, Message, ToolMessage
 from runs.llm.offline.brief import objects, parse_time
 from runs.llm.offline.loglines import Read, read
+from runs.llm.offline.summaries import Movement, movement
 
 _SEGMENT = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+)\]")
 
@@ -48,7 +49,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class LogFact:
-    """A line, or a pattern of lines alike. Times are aware, UTC; `count` is 1 for a single line."""
+    """A line, or a pattern of lines alike. Times are aware, UTC; `count` is 1 for a single line.
+
+    `asked` is the service that the query was restricted to, if any: all its lines are about that service.
+    """
 
     ref: Ref
     line: Read
@@ -57,17 +61,24 @@ class LogFact:
     last: datetime | None
     count: int
     file: str
+    asked: str
 
 
 @dataclass(frozen=True, slots=True)
 class MetricFact:
-    """One series. `points` are (Unix seconds, value), in order of time."""
+    """One series: what its summary says, and the query it answers."""
 
     ref: Ref
-    name: str
-    labels: Mapping[str, str]
-    points: tuple[tuple[float, float], ...]
+    moved: Movement
     query: str
+
+    @property
+    def name(self) -> str:
+        return self.moved.name
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return dict(self.moved.labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,39 +162,63 @@ def owner_of(output: Mapping[str, Any], raw_path: str) -> Mapping[str, Any]:
 
 def log_facts(answer: Answer) -> list[LogFact]:
     """Patterns of several lines, and single lines that no such pattern stands for."""
-    lines = [_line_fact(ref) for ref in answer.refs if ref.raw_path.startswith("$.lines[")]
-    file_of = {fact.line.message: fact.file for fact in lines if fact.file}
-    patterns = [_pattern_fact(ref, file_of) for ref in answer.refs if ref.raw_path.startswith("$.patterns[")]
+    lines = [_line_fact(ref, answer) for ref in answer.refs if ref.raw_path.startswith("$.lines[")]
+    file_of = {shape(fact.line.message): fact.file for fact in lines if fact.file}
+    patterns = [_pattern_fact(ref, answer, file_of) for ref in answer.refs if ref.raw_path.startswith("$.patterns[")]
     repeated = [fact for fact in patterns if fact.count > 1]
     covered = {shape(fact.line.message) for fact in repeated}
     singles: dict[str, LogFact] = {}
     for fact in lines:
         if shape(fact.line.message) not in covered:
             singles.setdefault(f"{fact.first} {fact.line.message}", fact)
-    shown = {shape(fact.line.message) for fact in singles.values()} | covered
-    cut_away = [fact for fact in patterns if fact.count == 1 and shape(fact.line.message) not in shown]
-    return [*repeated, *singles.values(), *cut_away]
+    shown = {fact.line.message for fact in singles.values()}
+    only_patterns = [fact for fact in patterns if fact.count == 1 and fact.line.message not in shown]
+    return [*repeated, *singles.values(), *only_patterns]
 
 
-def _line_fact(ref: Ref) -> LogFact:
+def _line_fact(ref: Ref, answer: Answer) -> LogFact:
     line = read(ref.text)
-    moment = parse_time(ref.owner.get("time"))
-    level = str(ref.owner.get("level") or line.level).upper()
-    return LogFact(ref, line, level, moment, moment, 1, str(ref.owner.get("file") or ""))
-
-
-def _pattern_fact(ref: Ref, file_of: Mapping[str, str]) -> LogFact:
-    line = read(ref.text)
-    count = ref.owner.get("count")
+    moment = parse_time(ref.owner.get("time")) or parse_time(line.stamp.removesuffix(" UTC"))
     return LogFact(
         ref=ref,
         line=line,
         level=str(ref.owner.get("level") or line.level).upper(),
-        first=parse_time(ref.owner.get("first")),
-        last=parse_time(ref.owner.get("last")),
-        count=count if isinstance(count, int) else 1,
-        file=str(ref.owner.get("file") or file_of.get(line.message, "")),
+        first=moment,
+        last=moment,
+        count=1,
+        file=str(ref.owner.get("file") or ""),
+        asked=str(answer.arguments.get("service") or ""),
     )
+
+
+def _pattern_fact(ref: Ref, answer: Answer, file_of: Mapping[str, str]) -> LogFact:
+    """Count and times stand in the text too, for the case that the object beside it was cut away."""
+    line = read(ref.text)
+    first, last = _span(line, answer)
+    counted = re.match(r"\d[\d,]*", line.prefix)
+    return LogFact(
+        ref=ref,
+        line=line,
+        level=str(ref.owner.get("level") or line.level).upper(),
+        first=parse_time(ref.owner.get("first")) or first,
+        last=parse_time(ref.owner.get("last")) or last,
+        count=int(counted.group().replace(",", "")) if counted else 1,
+        file=file_of.get(shape(line.message), ""),
+        asked=str(answer.arguments.get("service") or ""),
+    )
+
+
+def _span(line: Read, answer: Answer) -> tuple[datetime | None, datetime | None]:
+    """The times of `N lines like this between A and B`; a time of day alone is of the sample's day, or the query's last."""
+    day = parse_time(line.stamp.removesuffix(" UTC")) or parse_time(answer.arguments.get("end"))
+    times = []
+    for word in re.findall(r"\S*\d{2}:\d{2}:\d{2}\S*", line.prefix):
+        moment = parse_time(word) if "-" in word else None
+        if moment is None and day is not None:
+            moment = parse_time(f"{day:%Y-%m-%d}T{word}")
+        if moment is not None:
+            times.append(moment)
+    return (times[0], times[-1]) if times else (None, None)
 
 
 def shape(message: str) -> str:
@@ -193,47 +228,9 @@ def shape(message: str) -> str:
 
 
 def metric_facts(answer: Answer) -> list[MetricFact]:
-    facts = []
-    for ref in answer.refs:
-        if ref.raw_path.startswith("$.series["):
-            metric = ref.owner.get("metric")
-            labels = {str(k): str(v) for k, v in metric.items()} if isinstance(metric, dict) else {}
-            facts.append(
-                MetricFact(
-                    ref=ref,
-                    name=labels.pop("__name__", ""),
-                    labels=labels,
-                    points=tuple(_points(ref.owner.get("points"))),
-                    query=str(answer.arguments.get("query") or ""),
-                )
-            )
-    return facts
-
-
-def _points(value: Any) -> list[tuple[float, float]]:
-    """Times come as Unix seconds or as ISO text; values as numbers or as Prometheus' strings."""
-    points = []
-    for item in value if isinstance(value, list) else []:
-        if not (isinstance(item, list) and len(item) == 2):
-            continue
-        moment = item[0] if isinstance(item[0], int | float) else _seconds(item[0])
-        number = _number(item[1])
-        if moment is not None and number is not None:
-            points.append((float(moment), number))
-    return sorted(points)
-
-
-def _seconds(value: Any) -> float | None:
-    moment = parse_time(value)
-    return moment.timestamp() if moment else None
-
-
-def _number(value: Any) -> float | None:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if number == number and abs(number) != float("inf") else None
+    read_all = [(ref, movement(ref.text)) for ref in answer.refs if ref.raw_path.startswith("$.series[")]
+    query = str(answer.arguments.get("query") or "")
+    return [MetricFact(ref, moved, query) for ref, moved in read_all if moved is not None]
 
 
 def alert_facts(answer: Answer) -> list[AlertFact]:
@@ -242,7 +239,9 @@ def alert_facts(answer: Answer) -> list[AlertFact]:
             ref=ref,
             alert_name=str(ref.owner.get("alertname") or ""),
             severity=str(ref.owner.get("severity") or ""),
-            labels={str(k): str(v) for k, v in labels.items()} if isinstance(labels := ref.owner.get("labels"), dict) else {},
+            labels={str(k): str(v) for k, v in labels.items()}
+            if isinstance(labels := ref.owner.get("labels"), dict)
+            else {},
             starts_at=parse_time(ref.owner.get("starts_at")),
         )
         for ref in answer.refs

@@ -4,7 +4,7 @@ The conversation is the whole state: what was called and what came back is read 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gatekeeper.types import ANSWER_VERSION, ClaimKind
@@ -47,8 +47,8 @@ def execute(request: ModelRequest) -> Turn:
     seen = _seen(earlier)
     if told.get("repair") is not None:
         return Turn((), _repaired(request, told["repair"], lambda: _draft(now, seen)))
-    turns = sum(isinstance(m, AssistantMessage) and bool(m.tool_calls) for m in request.messages)
-    if "conclude_now" not in told and request.tools and turns < MAX_TURNS:
+    turns = _turns(request)
+    if "conclude_now" not in told and "contract" not in told and request.tools and turns < MAX_TURNS:
         calls = _next_calls(now, seen, earlier, request.tools, turns)
         if calls:
             return Turn(calls, None)
@@ -56,11 +56,22 @@ def execute(request: ModelRequest) -> Turn:
 
 
 def _briefs(request: ModelRequest) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The task, and the last word on it where that came later (`repair`, `conclude_now`)."""
+    """The task, and the last word on it where one came later (`continue`, `repair`, `conclude_now`, `contract`)."""
     told = [payload_of(m.text) for m in request.messages if isinstance(m, UserMessage)]
-    tasks = [payload for payload in told if not {"repair", "conclude_now"} & payload.keys()]
+    tasks = [payload for payload in told if "query" in payload]
     last = told[-1] if told else {}
-    return (tasks[-1] if tasks else {}), ({} if tasks and last is tasks[-1] else last)
+    return (tasks[-1] if tasks else {}), ({} if "query" in last else last)
+
+
+def _turns(request: ModelRequest) -> int:
+    """Rounds of tool calls since the task was given or was to be continued."""
+    turns = 0
+    for message in request.messages:
+        if isinstance(message, AssistantMessage):
+            turns += bool(message.tool_calls)
+        elif isinstance(message, UserMessage) and {"query", "continue"} & payload_of(message.text).keys():
+            turns = 0
+    return turns
 
 
 def _seen(earlier: Sequence[facts.Answer]) -> Seen:
@@ -85,7 +96,8 @@ def _next_calls(
         return ()
     found = _symptoms(now, seen)
     others = named_services(found, _known_names(seen), now.service)
-    return tool_calls(second_look(now, found, others, earlier), offered, earlier, turns)
+    family = selection.family_prefix(selection.moved(seen.metrics, found, now))
+    return tool_calls(second_look(now, found, others, family), offered, earlier, turns)
 
 
 def _known_names(seen: Seen) -> set[str]:
@@ -112,44 +124,57 @@ def _proposals(now: Situation, seen: Seen) -> list[wording.Proposal]:
     said = wording.frames(now.chinese)
     found = _symptoms(now, seen)
     moved = selection.moved(seen.metrics, found, now)
-    advice = _advice(now, seen, found, said)
     if not found and not moved:
-        telemetry = bool(seen.logs or seen.metrics or seen.alerts) or any(a.tool_name != KNOWLEDGE for a in seen.found)
-        return _nothing_notable(now, seen, said) if telemetry else advice
+        telemetry = any(answer.tool_name != KNOWLEDGE for answer in seen.found)
+        return _nothing_notable(now, seen, said) if telemetry else _only_knowledge(now, seen, said)
     changes = selection.changes(seen.logs, found, now)
-    others = selection.elsewhere(seen.logs, found, now, looked_from(now))
+    others = selection.elsewhere(seen.logs, found, changes, now, looked_from(now))
+    wanted = selection.rare_words(found, now) | selection.rare_words(changes, now) | now.terms
     by_rank = [
         [wording.of_log(s.fact, said, critical=i == 0) for i, s in enumerate(found[:3])],
-        [wording.of_metric(c.fact, said, critical=i == 0) for i, c in enumerate(moved[:4])],
+        _metrics(now, seen, moved, said),
         [wording.of_log(s.fact, said, critical=i == 0) for i, s in enumerate(changes[:3])],
         [wording.of_log(s.fact, said) for s in others[:2]],
-        advice[:2],
+        _advice(seen, wanted, said, most=2, each=1),
         [p for s in found[:2] if (p := wording.of_cause(s.fact, said)) is not None][:1],
         [wording.of_alert(a.ref, said) for a in selection.related_alerts(seen.alerts, found, now)[:1]],
     ]
-    return [ranked[i] for i in range(4) for ranked in by_rank if i < len(ranked)]
+    return [ranked[i] for i in range(5) for ranked in by_rank if i < len(ranked)]
+
+
+def _metrics(
+    now: Situation, seen: Seen, moved: Sequence[selection.Change], said: wording.Frames
+) -> list[wording.Proposal]:
+    """What changed, the most telling first; right after the first of it, a use that stands at its limit."""
+    changed = [wording.of_metric(c.fact, said, critical=i == 0) for i, c in enumerate(moved[:4])]
+    full = [wording.of_metric(fact, said) for pair in selection.saturated(seen.metrics, now)[:1] for fact in pair]
+    return [*changed[:1], *full[:1], *changed[1:2], *full[1:], *changed[2:]]
 
 
 def _advice(
-    now: Situation, seen: Seen, found: Sequence[selection.Scored], said: wording.Frames
+    seen: Seen, wanted: frozenset[str], said: wording.Frames, *, most: int, each: int
 ) -> list[wording.Proposal]:
-    wanted = selection.rare_words(found, now) | now.terms
-    only_knowledge = not seen.logs and not seen.metrics
-    ranked = selection.advice(seen.passages, found, now)[: 5 if only_knowledge else 3]
-    each = 2 if only_knowledge else 1
-    proposals = [p for passage, _ in ranked for p in wording.of_passage(passage, wanted, said, each)]
-    return [_critical(p) for p in proposals[:1]] + proposals[1:] if only_knowledge else proposals
+    """The best sentences of the best passages: `each` of one passage, `most` in all, the best first."""
+    rated: list[tuple[float, wording.Proposal]] = []
+    for passage, score in selection.advice(seen.passages, wanted)[:4]:
+        best = sorted(wording.of_passage(passage, wanted, said), key=lambda item: -item[0])[:each]
+        rated += [(fit + score, proposal) for fit, proposal in best if fit >= 1]
+    return [proposal for _, proposal in sorted(rated, key=lambda item: -item[0])[:most]]
 
 
-def _critical(proposal: wording.Proposal) -> wording.Proposal:
-    return wording.Proposal(proposal.kind, proposal.texts, proposal.ref, True)
+def _only_knowledge(now: Situation, seen: Seen, said: wording.Frames) -> list[wording.Proposal]:
+    proposals = _advice(seen, now.terms, said, most=6, each=3)
+    return [replace(proposal, critical=i == 0) for i, proposal in enumerate(proposals)]
 
 
 def _nothing_notable(now: Situation, seen: Seen, said: wording.Frames) -> list[wording.Proposal]:
     """Queries that found nothing, and metrics that did not move: neutral facts, no finding."""
-    nothing = [a.nothing for a in seen.found if a.nothing is not None and a.tool_name != KNOWLEDGE]
+    nothing = [a for a in seen.found if a.nothing is not None and a.tool_name != KNOWLEDGE]
+    nothing.sort(key=lambda a: "any_of" in a.arguments)
     calm = selection.steady(seen.metrics, now)
-    return [wording.of_nothing(ref) for ref in nothing[:4]] + [wording.of_metric(fact, said) for fact in calm]
+    return [wording.of_nothing(ref) for a in nothing[:4] if (ref := a.nothing)] + [
+        wording.of_metric(fact, said) for fact in calm
+    ]
 
 
 # ---- repair ----------------------------------------------------------------------------------

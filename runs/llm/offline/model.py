@@ -5,7 +5,16 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from runs.harness.ports import AssistantMessage, ModelReply, ModelRequest, Role, ToolCall, ToolMessage, Usage, UserMessage
+from runs.harness.ports import (
+    AssistantMessage,
+    ModelReply,
+    ModelRequest,
+    Role,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 from runs.harness.wire import RouterIntent, SystemChatReply
 from runs.llm.offline import composer, planner, router, verifier
 from runs.llm.offline.brief import deliberation, objects, payloads, situation

@@ -82,6 +82,10 @@ def _names_a_system(text: str) -> bool:
 def _asks_procedure(text: str) -> bool:
     """`How do I investigate replication lag?` asks for a method, not about now."""
     return bool(
-        re.match(r"\W*(?:please\s+)?(?:how\s+(?:do|can|should|would|to)\b|what\s+(?:does|should|steps?)\b|explain\b)", text, re.I)
+        re.match(
+            r"\W*(?:please\s+)?(?:how\s+(?:do|can|should|would|to)\b|what\s+(?:does|should|steps?)\b|explain\b)",
+            text,
+            re.I,
+        )
         or re.search(r"如何|怎样|怎么(?:处理|解决|配置|排查|修复)|是什么意思|什么意思", text)
     )

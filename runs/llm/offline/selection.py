@@ -6,23 +6,25 @@ service is taken up for being loud alone.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import log10
-from statistics import fmean, pstdev
 
 from gatekeeper.types import Relevance
 from runs.llm.offline.brief import SERVICE_LABELS, Situation
 from runs.llm.offline.evidence import AlertFact, LogFact, MetricFact, Passage, shape
+from runs.llm.offline.summaries import change
 from runs.llm.offline.tokens import joined, words
 
 SEVERITY = {"FATAL": 6, "PANIC": 6, "CRITICAL": 6, "SEVERE": 5, "ERROR": 5, "WARN": 2, "WARNING": 2}
 LEAD = timedelta(minutes=20)
 """How long before the alert its trouble may have begun: rules wait (`for:`), rates average."""
 CHANGE_REACH = timedelta(hours=6)
-SUFFIXES = re.compile(r"-(?:api|service|svc|server|app|worker|web|backend|frontend|gateway|deployment|prod|production)$")
+MIN_CHANGE = 0.3
+SUFFIXES = re.compile(
+    r"-(?:api|service|svc|server|app|worker|web|backend|frontend|gateway|deployment|prod|production)$"
+)
 
 CHANGE = re.compile(
     r"""\b(?:deploy(?:s|ed|ing|ment)?|roll(?:ed|ing)?[\s-]?(?:out|back)|rollout|rollback|releas(?:e|ed|ing)|upgrad(?:e|ed|ing)
@@ -32,10 +34,12 @@ CHANGE = re.compile(
     |变更|发布|上线|部署|回滚|升级|迁移|重启|扩容|缩容|配置(?:更新|变更|修改)""",
     re.IGNORECASE | re.VERBOSE,
 )
-CHANGED_VALUE = re.compile(r"->|=>|→|\bfrom\s+\S+\s+to\s+\S+|\bchanges?\b|\bchanged\b|从.{1,30}(?:改为|到)", re.IGNORECASE)
+CHANGED_VALUE = re.compile(
+    r"->|=>|→|\bfrom\s+\S+\s+to\s+\S+|\bchanges?\b|\bchanged\b|从.{1,30}(?:改为|到)", re.IGNORECASE
+)
 _FAILURE_WORDS = re.compile(
     r"\b(?:fail\w*|error\w*|exception|time(?:d)?[\s-]?out\w*|refused|unavailable|not available|exhausted|denied|reset|deadlock\w*|lock\w*"
-    r"|oom\w*|killed|panic|crash\w*|no space|expired|evict\w*|overflow|too many|exceed\w*|cancel\w*|abort\w*|reject\w*|unreachable|5\d\d)\b",
+    r"|oom\w*|killed|panic|crash\w*|no space|expired|evict\w*|overflow|too many|exceed\w*|cancel\w*|abort\w*|reject\w*|unreachable|waiting|still\s+running|blocked|5\d\d)\b",
     re.IGNORECASE,
 )
 _GENERIC = words(
@@ -49,10 +53,22 @@ _SATURATION = words(
     duration lag evicted evictions restarts throttled oom blocked locks lock deadlock rejected dropped unavailable available
     connections saturation backlog expired free"""
 )
-_RESOURCES = re.compile(r"cpu|memory|mem_|load\d|load_|node_|heap|gc_|_gc|goroutines|threads?$|disk|filesystem|network", re.IGNORECASE)
-_BOOKKEEPING = re.compile(r"^(?:ALERTS|scrape_|prometheus_|process_start|go_info|.*_info$|.*_created$|.*_bucket$|.*_sum$)")
-_COUNTER = re.compile(r"_(?:total|count)$")
-_ERROR_SERIES = re.compile(r"error|fail|timeout|reject|5\d\d|5xx|dropped|evict|restart|oom|denied|cancel", re.IGNORECASE)
+_ACTION = re.compile(
+    r"fix|mitigat|remed|resol|recover|action|step|check|cause|diagnos|do first|处理|修复|恢复|步骤|检查|原因",
+    re.IGNORECASE,
+)
+_BACKGROUND = re.compile(
+    r"symptom|overview|background|escalat|reference|see also|not to do|症状|背景|概述|升级", re.IGNORECASE
+)
+_RESOURCES = re.compile(
+    r"cpu|memory|mem_|load\d|load_|node_|heap|gc_|_gc|goroutines|threads?$|disk|filesystem|network", re.IGNORECASE
+)
+_BOOKKEEPING = re.compile(
+    r"^(?:ALERTS|scrape_|prometheus_|process_start|go_info|.*_info$|.*_created$|.*_bucket$|.*_sum$)"
+)
+_ERROR_SERIES = re.compile(
+    r"error|fail|timeout|reject|5\d\d|5xx|dropped|evict|restart|oom|denied|cancel", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +91,15 @@ def symptoms(facts: Iterable[LogFact], situation: Situation, begin: datetime) ->
     scored = []
     for fact in facts:
         severity = SEVERITY.get(fact.level, 0)
+        failing = bool(_FAILURE_WORDS.search(fact.line.message))
         if severity == 0 or not is_fresh(fact, situation, begin):
+            continue
+        if len(words(fact.line.message)) < 3 and not failing:
             continue
         shared = len(words(fact.line.message) & situation.terms)
         score = severity + log10(max(fact.count, 1)) + min(shared, 3) * 0.7
-        score += 1.5 if _FAILURE_WORDS.search(fact.line.message) else 0
+        score += 1.5 if failing else 0
         score += 1.0 if owns(fact, situation) else -2.0
-        score -= 2.0 if len(words(fact.line.message)) < 3 else 0
         score -= 3.0 if CHANGE.search(fact.line.message) and severity < SEVERITY["ERROR"] else 0
         scored.append(Scored(fact, score, True))
     scored.sort(key=lambda s: (-s.score, s.fact.line.message))
@@ -106,14 +124,20 @@ def onset_of(found: Sequence[Scored], situation: Situation) -> datetime:
 
 def owns(fact: LogFact, situation: Situation) -> bool:
     """Whether the line is about the alert's service: its file or its text names it. Without a service all lines are."""
-    service = situation.service
-    return service is None or service.lower() in f"{fact.file} {fact.ref.text}".lower()
+    service = (situation.service or "").lower()
+    return not service or fact.asked.lower() == service or service in f"{fact.file} {fact.ref.text}".lower()
 
 
-def elsewhere(facts: Iterable[LogFact], found: Sequence[Scored], situation: Situation, begin: datetime) -> list[Scored]:
-    """Lines of other components that begin with the trouble and share the errors' rare words, or name the service."""
-    rare = rare_words(found, situation)
-    known = {shape(s.fact.line.message) for s in found}
+def elsewhere(
+    facts: Iterable[LogFact],
+    found: Sequence[Scored],
+    changed: Sequence[Scored],
+    situation: Situation,
+    begin: datetime,
+) -> list[Scored]:
+    """Lines of other components that begin with the trouble and share the rare words of its errors or changes."""
+    rare = rare_words(found, situation) | rare_words(changed[:2], situation)
+    known = {shape(s.fact.line.message) for s in [*found, *changed]}
     scored = []
     for fact in facts:
         if owns(fact, situation) or shape(fact.line.message) in known or not is_fresh(fact, situation, begin):
@@ -125,7 +149,7 @@ def elsewhere(facts: Iterable[LogFact], found: Sequence[Scored], situation: Situ
             continue
         scored.append(Scored(fact, SEVERITY.get(fact.level, 1) + len(shared) + log10(max(fact.count, 1)), True))
     scored.sort(key=lambda s: (-s.score, s.fact.line.message))
-    return _distinct(scored)
+    return _distinct(scored, [*found, *changed])
 
 
 def rare_words(found: Sequence[Scored], situation: Situation) -> frozenset[str]:
@@ -167,15 +191,22 @@ def stem(service: str | None) -> str | None:
 
 
 def _mentions(fact: LogFact, name: str | None) -> bool:
-    return name is not None and re.search(rf"(?<![a-z]){re.escape(name)}(?![a-z])", f"{fact.file} {fact.ref.text}".lower()) is not None
+    return (
+        name is not None
+        and re.search(rf"(?<![a-z]){re.escape(name)}(?![a-z])", f"{fact.file} {fact.ref.text}".lower()) is not None
+    )
 
 
-def _distinct(scored: Iterable[Scored]) -> list[Scored]:
+def _distinct(scored: Iterable[Scored], beside: Iterable[Scored] = ()) -> list[Scored]:
+    """Without what repeats a better one, or something that is told beside."""
     kept: list[Scored] = []
+    told = [words(shape(other.fact.line.message)) for other in beside]
     seen: list[frozenset[str]] = []
     for candidate in scored:
         said = words(shape(candidate.fact.line.message))
-        if all(len(said & other) < 0.7 * min(len(said), len(other)) or not said for other in seen):
+        repeats = any(len(said & other) >= 0.7 * len(said) for other in told)
+        repeats = repeats or any(len(said & other) >= 0.7 * min(len(said), len(other)) for other in seen)
+        if said and not repeats:
             kept.append(candidate)
             seen.append(said)
     return kept
@@ -186,7 +217,7 @@ def _distinct(scored: Iterable[Scored]) -> list[Scored]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How a series differs after the onset: `size` is 0 for none, 1 for twice its earlier spread or level, and so on."""
+    """How far a series has left what was usual (see `summaries.change`), and how much it tells."""
 
     fact: MetricFact
     size: float
@@ -194,34 +225,50 @@ class Change:
 
 
 def moved(facts: Iterable[MetricFact], found: Sequence[Scored], situation: Situation) -> list[Change]:
-    """Series of the alert's service that are different since the trouble began, the most telling first."""
+    """Series of the alert's service that left what was usual for them, the most telling first."""
     related = words(joined(s.fact.line.message for s in found[:3])) | situation.terms
-    onset = onset_of(found, situation).timestamp()
-    unique = _unique(fact for fact in facts if concerns(fact, situation))
-    earlier = _before_by_name(unique, onset)
     out = []
-    for fact in unique:
-        size = _size(fact, earlier[_family(fact)], onset)
-        if size < 0.5:
+    for fact in _unique(facts, situation):
+        size = change(fact.moved, telling=_tells_of_errors(fact))
+        if size < MIN_CHANGE:
             continue
         about = words(f"{fact.name} {' '.join(fact.labels.values())}" if fact.name else fact.query)
         weight = 1.0 + min(len(about & related), 3) + (1.5 if about & _SATURATION else 0)
         if _RESOURCES.search(fact.name) and not (words(fact.name) & situation.terms):
             weight -= 2.5
-        if fact.query and situation.expression and _same_query(fact.query, situation.expression):
+        if _is_the_alerts_own(fact, situation):
             weight += 4.0
         out.append(Change(fact, size, weight + min(size, 4.0) * 0.5))
     out.sort(key=lambda c: (-c.score, c.fact.ref.text))
     return _one_per_metric(out)
 
 
+def saturated(facts: Iterable[MetricFact], situation: Situation) -> list[tuple[MetricFact, MetricFact]]:
+    """(used, limit) pairs of the alert's service where the use stands at its limit: `x_active` at `x_max`."""
+    unique = [fact for fact in _unique(facts, situation) if fact.name and not fact.moved.gone]
+    by_key = {(fact.name, fact.moved.labels): fact for fact in unique}
+    pairs = []
+    for fact in unique:
+        for limit_name in _limit_names(fact.name):
+            limit = by_key.get((limit_name, fact.moved.labels))
+            if limit is not None and fact.moved.last >= limit.moved.last > 0:
+                pairs.append((fact, limit))
+    return sorted(pairs, key=lambda pair: pair[0].ref.text)
+
+
+def _limit_names(name: str) -> list[str]:
+    found = re.fullmatch(r"(.+?)_(?:active|used|in_use|busy|current|open)((?:_[a-z]+)?)", name)
+    return [f"{found[1]}_{limit}{found[2]}" for limit in ("max", "limit", "capacity")] if found else []
+
+
 def steady(facts: Iterable[MetricFact], situation: Situation) -> list[MetricFact]:
     """Series that tell the alert's own quantity and did not change: for a report that found nothing."""
-    onset = situation.onset.timestamp()
-    unique = _unique(fact for fact in facts if concerns(fact, situation))
-    earlier = _before_by_name(unique, onset)
-    calm = [fact for fact in unique if _size(fact, earlier[_family(fact)], onset) < 0.5 and not _COUNTER.search(fact.name)]
-    calm = [f for f in calm if situation.expression and _same_query(f.query, situation.expression)] or calm
+    calm = [
+        fact
+        for fact in _unique(facts, situation)
+        if change(fact.moved, telling=False) < MIN_CHANGE and not fact.moved.counter and not fact.moved.gone
+    ]
+    calm = [fact for fact in calm if _is_the_alerts_own(fact, situation)] or calm
     calm.sort(key=lambda f: (-len(words(f"{f.name} {f.query}") & (situation.terms | _SATURATION)), f.ref.text))
     return calm[:2]
 
@@ -229,83 +276,45 @@ def steady(facts: Iterable[MetricFact], situation: Situation) -> list[MetricFact
 def concerns(fact: MetricFact, situation: Situation) -> bool:
     """Whether a series is about the alert's service: by label, or because the query itself asked for that service."""
     service = situation.service
-    if service is None or _BOOKKEEPING.match(fact.name):
-        return service is None and not _BOOKKEEPING.match(fact.name)
-    if any(fact.labels.get(label) == service for label in (*SERVICE_LABELS, "job", "container")):
-        return True
-    if any(fact.labels.get(label, service) != service for label in SERVICE_LABELS):
+    if _BOOKKEEPING.match(fact.name):
         return False
-    return fact.labels.get("pod", "").startswith(f"{service}-") or f'"{service}"' in fact.query
+    if service is None:
+        return True
+    labels = fact.labels
+    if any(labels.get(label) == service for label in (*SERVICE_LABELS, "job", "container")):
+        return True
+    if any(labels.get(label, service) != service for label in SERVICE_LABELS):
+        return False
+    return labels.get("pod", "").startswith(f"{service}-") or f'"{service}"' in fact.query
 
 
-def _unique(facts: Iterable[MetricFact]) -> list[MetricFact]:
+def family_prefix(changed: Sequence[Change]) -> str | None:
+    """`hikaricp_connections_` of the gauge that moved most: its siblings tell limit and use."""
+    for candidate in changed:
+        parts = candidate.fact.name.split("_")
+        if len(parts) >= 3 and not candidate.fact.moved.counter and not _RESOURCES.search(candidate.fact.name):
+            return "_".join(parts[:2]) + "_"
+    return None
+
+
+def _unique(facts: Iterable[MetricFact], situation: Situation) -> list[MetricFact]:
+    """Each series of the service once, whatever query it came from."""
     kept: dict[str, MetricFact] = {}
     for fact in facts:
-        key = f"{fact.name or fact.query} {sorted(fact.labels.items())}"
-        kept.setdefault(key, fact)
+        if concerns(fact, situation):
+            kept.setdefault(f"{fact.name or bare(fact.query)} {fact.moved.labels}", fact)
     return list(kept.values())
 
 
-def _family(fact: MetricFact) -> str:
-    """The series that one instance after another carries on: everything but which pod it is."""
-    own = {k: v for k, v in fact.labels.items() if k not in {"pod", "instance", "node", "pod_ip", "container_id", "uid"}}
-    return f"{fact.name or fact.query} {sorted(own.items())}"
-
-
-def _before_by_name(facts: Sequence[MetricFact], onset: float) -> Mapping[str, list[float]]:
-    """Values before the onset by family; of counters, their steps."""
-    earlier: dict[str, list[float]] = defaultdict(list)
-    for fact in facts:
-        before = [(at, value) for at, value in fact.points if at < onset - 60]
-        earlier[_family(fact)] += _steps(before) if _COUNTER.search(fact.name) else [value for _, value in before]
-    return earlier
-
-
-def _steps(points: Sequence[tuple[float, float]]) -> list[float]:
-    """Increase a second from one point to the next; a reset counts from zero."""
-    return [
-        (b - a if b >= a else b) / (at_b - at_a)
-        for (at_a, a), (at_b, b) in zip(points, points[1:], strict=False)
-        if at_b > at_a
-    ]
-
-
-def _size(fact: MetricFact, earlier: Sequence[float], onset: float) -> float:
-    counter = bool(_COUNTER.search(fact.name))
-    if counter and not _ERROR_SERIES.search(f"{fact.name} {' '.join(fact.labels.values())}"):
-        return 0.0
-    later = [(at, value) for at, value in fact.points if at >= onset - 60]
-    after = _steps(later) if counter else [value for _, value in later]
-    if len(after) < 2:
-        return 0.0
-    level = fmean(after[len(after) // 2 :])
-    if not earlier:
-        return min(2.0, log10(1 + abs(level)) + 0.5) if _rose_from_nothing(fact, after) else 0.0
-    was, spread = fmean(earlier), pstdev(earlier)
-    difference = abs(level - was)
-    if difference <= 3 * spread or difference < 0.15 * max(abs(was), abs(level)) or _inside(level, earlier):
-        return 0.0
-    return min(difference / max(abs(was), spread, 1e-9), 10.0) if was else 10.0
-
-
-def _rose_from_nothing(fact: MetricFact, after: Sequence[float]) -> bool:
-    """A series that appears with the trouble, as error counts by status do, or a threshold expression begins to hold."""
-    return max(after) > 0 and bool(_ERROR_SERIES.search(f"{fact.name} {fact.query} {' '.join(fact.labels.values())}"))
-
-
-def _inside(level: float, earlier: Sequence[float]) -> bool:
-    return min(earlier) <= level <= max(earlier)
+def _tells_of_errors(fact: MetricFact) -> bool:
+    return _ERROR_SERIES.search(f"{fact.name or fact.query} {' '.join(fact.labels.values())}") is not None
 
 
 def _one_per_metric(changes_found: Iterable[Change]) -> list[Change]:
-    seen: set[str] = set()
-    kept = []
-    for change in changes_found:
-        key = change.fact.name or "expression"
-        if key not in seen:
-            seen.add(key)
-            kept.append(change)
-    return kept
+    kept: dict[str, Change] = {}
+    for found in changes_found:
+        kept.setdefault(found.fact.name, found)
+    return list(kept.values())
 
 
 def bare(expression: str) -> str:
@@ -316,8 +325,9 @@ def bare(expression: str) -> str:
     return found.group(1)
 
 
-def _same_query(query: str, expression: str) -> bool:
-    return "".join(bare(query).split()) == "".join(bare(expression).split())
+def _is_the_alerts_own(fact: MetricFact, situation: Situation) -> bool:
+    expression = situation.expression
+    return expression is not None and "".join(bare(fact.query).split()) == "".join(bare(expression).split())
 
 
 # ---- alerts, knowledge -----------------------------------------------------------------------
@@ -336,16 +346,14 @@ def related_alerts(facts: Iterable[AlertFact], found: Sequence[Scored], situatio
     return related
 
 
-def advice(found: Iterable[Passage], symptoms_found: Sequence[Scored], situation: Situation) -> list[tuple[Passage, float]]:
+def advice(found: Iterable[Passage], wanted: frozenset[str]) -> list[tuple[Passage, float]]:
     """Passages that fit what was seen, best first. REFERENCE-level ones are too weak to advise on."""
-    seen = rare_words(symptoms_found, situation) | situation.terms
-    weight = {Relevance.PRECISE: 4.0, Relevance.HIGHLY_RELEVANT: 2.5, Relevance.REFERENCE: 0.0}
+    weight = {Relevance.PRECISE: 4.0, Relevance.HIGHLY_RELEVANT: 2.5}
     ranked: dict[str, tuple[Passage, float]] = {}
     for passage in found:
-        if passage.relevance is not Relevance.REFERENCE:
+        if passage.relevance in weight:
             said = words(f"{passage.title} {passage.section} {passage.ref.text}")
-            score = weight[passage.relevance] + min(len(said & seen), 8) * 0.5 - passage.position * 0.1
-            score += 1.5 if symptoms_found and words(passage.title) & rare_words(symptoms_found, situation) else 0
-            if passage.ref.text not in ranked or ranked[passage.ref.text][1] < score:
-                ranked[passage.ref.text] = (passage, score)
+            score = weight[passage.relevance] + min(len(said & wanted), 8) * 0.5 - passage.position * 0.1
+            score += 2.0 if _ACTION.search(passage.section) else -1.5 if _BACKGROUND.search(passage.section) else 0.0
+            ranked.setdefault(passage.ref.text, (passage, score))
     return sorted(ranked.values(), key=lambda item: (-item[1], item[0].ref.text))

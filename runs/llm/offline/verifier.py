@@ -19,7 +19,9 @@ from runs.harness.wire import ClaimCheck, VerifierEvaluation
 from runs.llm.offline.brief import AllowedClaim, Deliberation
 from runs.llm.offline.tokens import LEVELS, Kind, Token, fold, singular, tokenize
 
-EMPTY = frozenset("a an the is are was were be been being has have had of in on at and this that it its 了 的 在 是".split())
+EMPTY = frozenset(
+    "a an the is are was were be been being has have had of in on at and this that it its 了 的 在 是".split()
+)
 NEGATIONS = frozenset(
     "not no never without none neither nor cannot unable no-one nothing nobody 不 没 未 无 非 否 勿 别".split()
 )
@@ -93,8 +95,10 @@ def judge_claim(claim: AllowedClaim) -> Judgement:
         return Judgement(False, 0.0, "A negative observation has to rest on a query that found nothing.")
     if claim.kind is not ClaimKind.NEGATIVE_OBSERVATION and any(negative):
         return Judgement(False, 0.0, "A query that found nothing supports a negative observation only.")
-    texts = [item.evidence_excerpt for item in claim.evidence]
-    texts += [item.context for item in claim.evidence if item.context and item.evidence_excerpt in item.context]
+    # An excerpt that was cut to say something else is judged in its surroundings.
+    texts = [
+        item.context if item.evidence_excerpt in item.context else item.evidence_excerpt for item in claim.evidence
+    ]
     return judge_text(claim.claim_text, texts)
 
 
