@@ -148,9 +148,10 @@ class Hang:
 
 @dataclass(frozen=True)
 class Drip:
-    """The headers, then one byte each `pause_s` seconds, without end."""
+    """The headers, then one byte each `pause_s` seconds, `size` of them."""
 
     pause_s: float = 0.02
+    size: int = 500
 
 
 @dataclass(frozen=True)

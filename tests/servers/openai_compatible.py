@@ -233,8 +233,8 @@ class OpenAICompatibleServer:
                 await _send(writer, 200, body, headers)
             case Hang():
                 await asyncio.Event().wait()
-            case Drip(pause_s):
-                await self._drip(writer, pause_s)
+            case Drip(pause_s, size):
+                await self._drip(writer, pause_s, size)
             case Reset(midway):
                 await _reset(writer, midway)
                 return False
@@ -242,13 +242,14 @@ class OpenAICompatibleServer:
                 await self._pour(writer, size, declared)
         return True
 
-    async def _drip(self, writer: asyncio.StreamWriter, pause_s: float) -> None:
+    async def _drip(self, writer: asyncio.StreamWriter, pause_s: float, size: int) -> None:
         writer.write(_head(200, {"Transfer-Encoding": "chunked", "Content-Type": "application/json"}))
-        while True:
+        for _ in range(size):
             writer.write(b"1\r\n \r\n")
             await writer.drain()
             self.bytes_sent += 1
             await asyncio.sleep(pause_s)
+        writer.write(b"0\r\n\r\n")
 
     async def _pour(self, writer: asyncio.StreamWriter, size: int, declared: bool) -> None:
         length = {"Content-Length": str(size)} if declared else {"Transfer-Encoding": "chunked"}

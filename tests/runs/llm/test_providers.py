@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from runs.errors import ModelContractViolated, ModelRefused
+from runs.errors import ModelContractViolated, ModelError, ModelRefused
 from runs.harness.ports import AssistantMessage, Role, ToolCall, ToolMessage, UserMessage
 from runs.harness.structured import parse_reply
 from runs.harness.wire import SCHEMA_NAMES, ExecutorEvidence, RouterIntent
@@ -139,6 +139,17 @@ class TestToolsWithSchemaRefused:
             await model.complete(ask_executor())
         await model.complete(ask_executor())
         assert [question.mode for question in server.requests] == ["native", "tool", "native"]
+
+    @pytest.mark.parametrize(
+        "reaction", [HttpError(401), Answer(None, finish_reason="content_filter"), Answer(None), HttpError(500)]
+    )
+    async def test_nothing_but_a_refused_request_is_asked_again(
+        self, server: OpenAICompatibleServer, open_model: OpenModel, reaction: Answer | HttpError
+    ) -> None:
+        server.always(reaction)
+        with pytest.raises(ModelError):
+            await open_model().complete(ask_executor())
+        assert len(server.requests) == 1
 
     async def test_the_output_tools_call_becomes_the_text(
         self, server: OpenAICompatibleServer, open_model: OpenModel
