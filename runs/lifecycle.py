@@ -230,7 +230,7 @@ class CancelAnswer:
 
     found: bool
     accepted: bool
-    status: str | None = None
+    status: str = ""
 
 
 def request_cancel(run_id: str, reason: CancelReason, by: str | None = None) -> CancelAnswer:

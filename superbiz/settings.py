@@ -44,6 +44,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "superbiz.api.json_errors",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -171,6 +172,9 @@ CELERY_TIMEZONE = "UTC"
 
 # Told of every event of every run, in this order. Imported by dotted path, so that `runs` needs no `audit`.
 RUN_OBSERVERS = ["audit.recorder.LedgerRecorder", "runs.live.RunChanged"]
+
+# Alerts that fire all the time, to show that alerting works: they say nothing about a fault.
+ALERT_IGNORE_NAMES = ("Watchdog", "DeadMansSwitch")
 
 # --- Language and time ------------------------------------------------------------------------------------------
 

@@ -2,12 +2,19 @@
 
 from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
-from django.urls import path
+from django.urls import path, re_path
 
+from superbiz import health
+from superbiz.api import api, no_such_endpoint
 from superbiz.signin import sign_in_link
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("api/", api.urls),
+    re_path("^api/", no_such_endpoint),
+    path("healthz", health.healthz),
+    path("readyz", health.readyz),
+    path("metrics", health.metrics),
     path("sign-in/", LoginView.as_view(template_name="registration/sign_in.html"), name="sign_in"),
     path("sign-in/<str:token>/", sign_in_link, name="sign_in_link"),
     path("sign-out/", LogoutView.as_view(), name="sign_out"),

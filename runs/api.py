@@ -1,0 +1,238 @@
+"""Alerts in, and runs listed and cancelled, over HTTP. Mounted under /api by `superbiz.api`.
+
+POST /alerts/alertmanager   scope alerts:write   202
+GET  /runs                  scope runs:read
+POST /runs/{runId}/cancel   scope runs:cancel    202, or 409 where the run ended otherwise
+"""
+
+import base64
+import binascii
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any
+
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from ninja import Query, Router, Schema
+from pydantic import ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from runs import alertpayload, intake, lifecycle
+from runs.access import ApiError, Caller, caller_auth, require, visible_run, visible_runs
+from runs.errors import CancelReason
+from runs.models import DiagnosisRun
+from runs.models.run import RunOutcome, RunStatus, Trigger
+from runs.models.token import Scope
+
+PAGE = 50
+MAX_PAGE = 200
+
+router = Router(tags=["runs"], auth=caller_auth, by_alias=True)
+
+
+class Shape(Schema):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+def caller_of_view(request: HttpRequest, scope: str) -> Caller:
+    """The caller that django-ninja put on the request, if it has the scope."""
+    return require(request.auth, scope)  # type: ignore[attr-defined]
+
+
+def run_url(run_id: str) -> str:
+    """Path of the run's page."""
+    return f"/runs/{run_id}/"
+
+
+# ---- alerts ---------------------------------------------------------------------------------------------------
+
+
+class StartedRunShape(Shape):
+    run_id: str
+    session_id: str
+    alert_name: str
+    url: str
+
+
+class ReceivedShape(Shape):
+    """Counts of alerts, and the run that was started, if any."""
+
+    accepted: int
+    deduplicated: int
+    resolved: int
+    ignored: int
+    runs: list[StartedRunShape]
+
+
+WEBHOOK_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["alerts"],
+                    "description": "Alertmanager webhook, version 4; all fields but `alerts` may be missing.",
+                    "properties": {
+                        "groupKey": {"type": "string"},
+                        "status": {"type": "string", "enum": ["firing", "resolved"]},
+                        "alerts": {"type": "array", "items": {"type": "object"}, "maxItems": alertpayload.MAX_ALERTS},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+def received_shape(request: HttpRequest, received: intake.Received) -> ReceivedShape:
+    return ReceivedShape(
+        accepted=received.accepted,
+        deduplicated=received.deduplicated,
+        resolved=received.resolved,
+        ignored=received.ignored,
+        runs=[
+            StartedRunShape(
+                run_id=run.run_id,
+                session_id=run.session_id,
+                alert_name=run.alert_name,
+                url=request.build_absolute_uri(run_url(run.run_id)),
+            )
+            for run in received.runs
+        ],
+    )
+
+
+@router.post(
+    "/alerts/alertmanager",
+    response={202: ReceivedShape},
+    summary="Alertmanager's webhook",
+    openapi_extra=WEBHOOK_BODY,
+)
+def alertmanager(request: HttpRequest) -> Any:
+    """One group a body; at most one run a group. A repeat inside the window joins its alert and starts none."""
+    caller = caller_of_view(request, Scope.ALERTS_WRITE)
+    try:
+        notice = alertpayload.read_notice(alertpayload.read_json(request.body))
+    except alertpayload.BadPayload as error:
+        raise ApiError(error.status, error.code, error.message) from error
+    sender = intake.Sender(user_id=caller.user_id, token_id=caller.token_id)
+    return 202, received_shape(request, intake.receive(notice, sender))
+
+
+# ---- runs -----------------------------------------------------------------------------------------------------
+
+
+class RunItemShape(Shape):
+    """A run in a list: without what it published and how it judged itself."""
+
+    run_id: Annotated[str, Field(validation_alias="id")]
+    session_id: str
+    trigger: str
+    intent: str | None
+    status: str
+    outcome: str | None
+    verdict: str | None
+    release_decision: str | None
+    failure_code: str | None
+    cancel_reason: str | None
+    query: str
+    safe_content: dict[str, Any] | None
+    rule_set_version: int | None
+    prompt_set_version: str | None
+    model: str
+    cost_usd: Decimal | None
+    model_calls: int
+    tool_calls: int
+    queued_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    url: str
+
+    @staticmethod
+    def resolve_url(run: DiagnosisRun) -> str:
+        return run_url(run.id)
+
+
+class RunPageShape(Shape):
+    """`nextCursor` is null on the last page."""
+
+    items: list[RunItemShape]
+    next_cursor: str | None
+
+
+class RunFilters(Schema):
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    status: RunStatus | None = None
+    outcome: RunOutcome | None = None
+    trigger: Trigger | None = None
+    alert_name: Annotated[str | None, Field(max_length=200)] = None
+    session_id: Annotated[str | None, Field(max_length=64)] = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = PAGE
+    cursor: Annotated[str | None, Field(max_length=200)] = None
+
+
+def filtered(runs: QuerySet[DiagnosisRun], filters: RunFilters) -> QuerySet[DiagnosisRun]:
+    """Newest first, from the cursor on."""
+    given = {
+        "status": filters.status,
+        "outcome": filters.outcome,
+        "trigger": filters.trigger,
+        "subject__alert__alertname": filters.alert_name,
+        "session_id": filters.session_id,
+    }
+    if any("\0" in value for value in given.values() if value):
+        return runs.none()
+    runs = runs.filter(**{field: value for field, value in given.items() if value is not None})
+    if filters.cursor is not None:
+        at, run_id = read_cursor(filters.cursor)
+        runs = runs.filter(Q(queued_at__lt=at) | Q(queued_at=at, id__lt=run_id))
+    return runs.order_by("-queued_at", "-id")
+
+
+def cursor_after(run: DiagnosisRun) -> str:
+    return base64.urlsafe_b64encode(f"{run.queued_at.isoformat()} {run.id}".encode()).decode()
+
+
+def read_cursor(cursor: str) -> tuple[datetime, str]:
+    try:
+        at, _, run_id = base64.urlsafe_b64decode(cursor.encode()).decode("ascii").partition(" ")
+        moment = datetime.fromisoformat(at)
+    except (ValueError, binascii.Error) as error:
+        raise ApiError(400, "BAD_CURSOR", "The cursor is not one of ours.") from error
+    if moment.tzinfo is None or "\0" in run_id:
+        raise ApiError(400, "BAD_CURSOR", "The cursor is not one of ours.")
+    return moment, run_id
+
+
+@router.get("/runs", response=RunPageShape, summary="Runs, newest first")
+def list_runs(request: HttpRequest, filters: Query[RunFilters]) -> Any:
+    caller = caller_of_view(request, Scope.RUNS_READ)
+    rows = visible_runs(caller).defer("published_result", "self_evaluation", "subject")
+    found = list(filtered(rows, filters)[: filters.limit + 1])
+    page = found[: filters.limit]
+    return RunPageShape(
+        items=[RunItemShape.from_orm(run) for run in page],
+        next_cursor=cursor_after(page[-1]) if len(found) > filters.limit else None,
+    )
+
+
+class CancelShape(Shape):
+    """`status` is RUNNING while the worker still has to let go."""
+
+    run_id: str
+    status: str
+    url: str
+
+
+@router.post("/runs/{run_id}/cancel", response={202: CancelShape}, summary="Cancel a run")
+def cancel_run(request: HttpRequest, run_id: str) -> Any:
+    """Fine to repeat. 409, with the outcome under `details`, where the run had ended otherwise."""
+    caller = caller_of_view(request, Scope.RUNS_CANCEL)
+    visible_run(caller, run_id)
+    answer = lifecycle.request_cancel(run_id, CancelReason.USER_REQUESTED, caller.name)
+    if not answer.accepted:
+        details = {"runId": run_id, "outcome": answer.status}
+        raise ApiError(409, "RUN_ENDED", "The run had ended before it could be cancelled.", details)
+    return 202, CancelShape(run_id=run_id, status=answer.status, url=run_url(run_id))

@@ -1,0 +1,244 @@
+"""Alerts come in: which of them is new, and the one run that a group of them starts.
+
+All of a body is one transaction under an advisory lock for each fingerprint, so that two notices of the same
+alert agree on who was first. What to do with each alert is decided by `decide`, a pure function of its newest row.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F
+
+from runs.alertpayload import IncomingAlert, Notice, query_text
+from runs.harness.run import Subject
+from runs.lifecycle import RunRequest, open_session, queue_run
+from runs.models import Alert
+from runs.models.run import RunStatus, Trigger
+from runs.tasks import enqueue
+
+MAX_OTHERS = 20
+
+
+class Step(StrEnum):
+    """What becomes of one alert of a body."""
+
+    IGNORE = "IGNORE"
+    CLOSE = "CLOSE"
+    NOTHING_TO_CLOSE = "NOTHING_TO_CLOSE"
+    OPEN = "OPEN"
+    JOIN = "JOIN"
+    JOIN_AND_RUN = "JOIN_AND_RUN"
+
+    @property
+    def starts_run(self) -> bool:
+        return self in {Step.OPEN, Step.JOIN_AND_RUN}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The newest row of a fingerprint, as far as a decision needs it."""
+
+    firing: bool
+    run_status: str | None
+    run_queued_at: datetime | None
+
+
+def decide(alert: IncomingAlert, known: Known | None, *, now: datetime, window: timedelta) -> Step:
+    """The window runs from the alert's last run; a run that failed or was cancelled does not count as one.
+
+    Inside it a repeat joins its row, also one that had been closed: a flapping alert is one episode. After it a
+    row that still fires gets a new run, and a closed one is followed by a new row.
+    """
+    if alert.subject.alertname in settings.ALERT_IGNORE_NAMES:
+        return Step.IGNORE
+    if alert.resolved:
+        return Step.CLOSE if known is not None and known.firing else Step.NOTHING_TO_CLOSE
+    if known is None:
+        return Step.OPEN
+    recent = known.run_queued_at is not None and now - known.run_queued_at < window
+    if known.run_status in {RunStatus.FAILED, RunStatus.CANCELLED}:
+        return Step.JOIN_AND_RUN if known.firing or recent else Step.OPEN
+    still_open = known.run_status in {RunStatus.QUEUED, RunStatus.RUNNING}
+    if recent or (still_open and window):
+        return Step.JOIN
+    return Step.JOIN_AND_RUN if known.firing else Step.OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    run_id: str
+    session_id: str
+    alert_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Counts of alerts, and the runs that were started: at most one."""
+
+    accepted: int = 0
+    deduplicated: int = 0
+    resolved: int = 0
+    ignored: int = 0
+    runs: tuple[StartedRun, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Where a body came from. `window` None: the setting's."""
+
+    source: str = Alert.Source.ALERTMANAGER
+    trigger: str = Trigger.ALERT
+    user_id: int | None = None
+    token_id: int | None = None
+    window: timedelta | None = None
+
+
+@dataclass(slots=True)
+class _Plan:
+    """The alerts of a body by what becomes of them. Only the first of a fingerprint counts; its twins join it."""
+
+    steps: dict[str, tuple[Step, IncomingAlert]] = field(default_factory=dict)
+    counts: dict[Step, int] = field(default_factory=dict)
+
+    def add(self, step: Step, alert: IncomingAlert) -> None:
+        self.counts[step] = self.counts.get(step, 0) + 1
+        if step is not Step.IGNORE:
+            self.steps[alert.fingerprint] = (step, alert)
+
+    def of(self, *steps: Step) -> list[IncomingAlert]:
+        return [alert for step, alert in self.steps.values() if step in steps]
+
+    def count(self, *steps: Step) -> int:
+        return sum(self.counts.get(step, 0) for step in steps)
+
+
+def receive(notice: Notice, sender: Sender, hand_over: Callable[[Iterable[str]], object] = enqueue) -> Received:
+    """Store what is new and start at most one run; after the commit its id goes to `hand_over`."""
+    now = datetime.now(UTC)
+    window = timedelta(seconds=settings.SUPERBIZ.alert_repeat_window_s) if sender.window is None else sender.window
+    with transaction.atomic():
+        _lock(alert.fingerprint for alert in notice.alerts)
+        rows = _newest_rows({alert.fingerprint for alert in notice.alerts})
+        plan = _plan(notice, rows, now, window)
+        ids = _store(plan, rows, notice, sender, now)
+        started = _start(plan, ids, sender)
+        if started is not None:
+            run_id = started.run_id
+            transaction.on_commit(lambda: hand_over([run_id]))
+    return Received(
+        accepted=plan.count(Step.OPEN, Step.JOIN_AND_RUN),
+        deduplicated=plan.count(Step.JOIN),
+        resolved=plan.count(Step.CLOSE, Step.NOTHING_TO_CLOSE),
+        ignored=plan.count(Step.IGNORE),
+        runs=() if started is None else (started,),
+    )
+
+
+def _plan(notice: Notice, rows: Mapping[str, Alert], now: datetime, window: timedelta) -> _Plan:
+    plan = _Plan()
+    for alert in notice.alerts:
+        if alert.fingerprint in plan.steps:
+            plan.counts[Step.JOIN] = plan.counts.get(Step.JOIN, 0) + 1
+            continue
+        row = rows.get(alert.fingerprint)
+        plan.add(decide(alert, _known(row) if row else None, now=now, window=window), alert)
+    return plan
+
+
+def _known(row: Alert) -> Known:
+    run = row.last_run
+    return Known(
+        firing=row.status == Alert.Status.FIRING,
+        run_status=run.status if run else None,
+        run_queued_at=run.queued_at if run else None,
+    )
+
+
+def _lock(fingerprints: Iterable[str]) -> None:
+    """Held to the end of the transaction; taken in one order by everyone."""
+    keys = sorted(
+        {int.from_bytes(hashlib.sha256(print_.encode()).digest()[:8], signed=True) for print_ in fingerprints}
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(pg_advisory_xact_lock(key)) FROM (SELECT unnest(%s::bigint[]) AS key ORDER BY 1) AS keys",
+            [keys],
+        )
+
+
+def _newest_rows(fingerprints: Iterable[str]) -> dict[str, Alert]:
+    rows = (
+        Alert.objects.filter(fingerprint__in=list(fingerprints))
+        .order_by("fingerprint", "-id")
+        .distinct("fingerprint")
+        .select_related("last_run")
+        .only("fingerprint", "status", "last_run__status", "last_run__queued_at")
+    )
+    return {row.fingerprint: row for row in rows}
+
+
+def _store(plan: _Plan, rows: Mapping[str, Alert], notice: Notice, sender: Sender, now: datetime) -> dict[str, int]:
+    """Write the alert rows; the row's id by fingerprint."""
+    joined = [rows[alert.fingerprint].pk for alert in plan.of(Step.JOIN, Step.JOIN_AND_RUN)]
+    if joined:
+        Alert.objects.filter(pk__in=joined).update(
+            status=Alert.Status.FIRING, ends_at=None, occurrences=F("occurrences") + 1, last_received_at=now
+        )
+    closed = plan.of(Step.CLOSE)
+    for alert in closed:
+        row = rows[alert.fingerprint]
+        row.status, row.ends_at, row.last_received_at = Alert.Status.RESOLVED, alert.ends_at or now, now
+    if closed:
+        Alert.objects.bulk_update(
+            [rows[alert.fingerprint] for alert in closed], ["status", "ends_at", "last_received_at"]
+        )
+    opened = Alert.objects.bulk_create(_row(alert, notice, sender, now) for alert in plan.of(Step.OPEN))
+    return {print_: row.pk for print_, row in rows.items()} | {row.fingerprint: row.pk for row in opened}
+
+
+def _row(alert: IncomingAlert, notice: Notice, sender: Sender, now: datetime) -> Alert:
+    subject = alert.subject
+    return Alert(
+        fingerprint=subject.fingerprint,
+        alert_name=subject.alertname,
+        severity=subject.severity,
+        source=sender.source,
+        group_key=notice.group_key,
+        labels=subject.labels,
+        annotations=subject.annotations,
+        generator_url=subject.generator_url,
+        starts_at=subject.starts_at,
+        first_received_at=now,
+        last_received_at=now,
+    )
+
+
+def _start(plan: _Plan, ids: Mapping[str, int], sender: Sender) -> StartedRun | None:
+    """The group's run: about its most severe new alert, with the others beside it."""
+    new = sorted(plan.of(Step.OPEN, Step.JOIN_AND_RUN), key=lambda alert: alert.urgency)
+    if not new:
+        return None
+    main, *rest = new
+    others = [*rest, *sorted(plan.of(Step.JOIN), key=lambda alert: alert.urgency)][:MAX_OTHERS]
+    subject = Subject(alert=main.subject, others=[alert.subject for alert in others])
+    query = query_text(main.subject)
+    session_id = f"alert-{main.fingerprint}"
+    open_session(session_id, title=query)
+    run_id = queue_run(
+        RunRequest(
+            session_id=session_id,
+            trigger=sender.trigger,
+            query=query,
+            subject=subject,
+            alert_id=ids[main.fingerprint],
+            requested_by=sender.user_id,
+            requested_by_token=sender.token_id,
+        )
+    )
+    Alert.objects.filter(pk__in=[ids[alert.fingerprint] for alert in new]).update(last_run=run_id)
+    return StartedRun(run_id=run_id, session_id=session_id, alert_name=main.subject.alertname)
