@@ -1,0 +1,121 @@
+"""The trace over HTTP. Mounted under /api by `superbiz.api`.
+
+GET /diagnosis/{sessionId}/trace?runId=            scope runs:read
+GET /diagnosis/{sessionId}/trace/reasoning?runId=  scope reasoning:read; each read is recorded
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Path, Query, Router
+
+from audit.models import ReasoningAccess, TraceEvent
+from audit.shapes import (
+    ReasoningListShape,
+    ReasoningShape,
+    RunShape,
+    SessionShape,
+    TraceShape,
+    run_shape,
+    trace_shape,
+)
+from audit.trace import load_legacy_trace, load_reasoning, load_trace
+from runs.access import ApiError, Caller, caller_auth, may_see_session, require, visible_run
+from runs.models import ChatSession, DiagnosisRun
+from runs.models.token import Scope
+
+router = Router(tags=["trace"], auth=caller_auth, by_alias=True)
+
+RUNS_OF_SESSION = 50
+
+
+def record_access(caller: Caller, run_id: str, what: str) -> None:
+    """Put on record that `caller` reads restricted text of a run. Called before the text is fetched."""
+    ReasoningAccess.objects.create(
+        run_id=run_id,
+        reader=caller.name[:150],
+        user_id=caller.user_id,
+        token_name=caller.token.name if caller.token else None,
+        what=what,
+        at=datetime.now(UTC),
+    )
+
+
+def run_for(caller: Caller, run: DiagnosisRun) -> RunShape:
+    """A run as this caller may see it. Reading the restricted parts of its evaluation is put on record."""
+    may_read = caller.may(Scope.REASONING_READ)
+    if may_read and run.self_evaluation is not None:
+        record_access(caller, run.id, "self_evaluation")
+    return run_shape(run, may_read_reasoning=may_read)
+
+
+def _session(caller: Caller, session_id: str) -> ChatSession | None:
+    """None: there is no such session, though records may carry its name. 404 for a hidden one."""
+    session = ChatSession.objects.filter(id=session_id).first() if "\0" not in session_id else None
+    if session is not None and not may_see_session(caller, session):
+        raise _not_found()
+    return session
+
+
+def _not_found() -> ApiError:
+    return ApiError(404, "TRACE_NOT_FOUND", "There is no trace of this session.")
+
+
+def _run_of_session(caller: Caller, session_id: str, run_id: str) -> DiagnosisRun:
+    run = visible_run(caller, run_id)
+    if run.session_id != session_id:
+        raise ApiError(404, "RUN_NOT_FOUND", "There is no such run.")
+    return run
+
+
+@router.get("/diagnosis/{session_id}/trace", response=TraceShape, summary="The trace of a run")
+def trace(
+    request: HttpRequest,
+    response: HttpResponse,
+    session_id: Path[str],
+    run_id: str | None = Query(None, alias="runId"),
+) -> Any:
+    """Without `runId`: the session's latest run or, where there is none, its records from before runs had ids."""
+    caller = require(request.auth, Scope.RUNS_READ)  # type: ignore[attr-defined]
+    session = _session(caller, session_id)
+    run_ids = list(
+        DiagnosisRun.objects.filter(session_id=session_id)
+        .order_by("-queued_at", "-id")
+        .values_list("id", flat=True)[:RUNS_OF_SESSION]
+        if session is not None
+        else []
+    )
+    legacy = "\0" not in session_id and TraceEvent.objects.filter(session_id=session_id, run_id__isnull=True).exists()
+    about = SessionShape(session_id=session_id, run_ids=run_ids, legacy_records=legacy)
+    wanted = run_id or (run_ids[0] if run_ids else None)
+    if wanted is None:
+        found = load_legacy_trace(session_id) if legacy else None
+        if found is None:
+            raise _not_found()
+        return trace_shape(found, run=None, chat_session=session, session=about)
+    run = _run_of_session(caller, session_id, wanted)
+    shape = run_for(caller, run)
+    if shape.self_evaluation is not None and caller.may(Scope.REASONING_READ):
+        response["Cache-Control"] = "no-store"
+    return trace_shape(load_trace(run), run=shape, chat_session=session, session=about)
+
+
+@router.get(
+    "/diagnosis/{session_id}/trace/reasoning", response=ReasoningListShape, summary="Reasoning and assistant text"
+)
+def reasoning(
+    request: HttpRequest,
+    response: HttpResponse,
+    session_id: Path[str],
+    run_id: str | None = Query(None, alias="runId"),
+) -> Any:
+    """Needs `runId`. The access is on record before the text is read."""
+    caller = require(request.auth, Scope.REASONING_READ)  # type: ignore[attr-defined]
+    response["Cache-Control"] = "no-store"
+    if not run_id:
+        raise ApiError(400, "RUN_ID_REQUIRED", "Name the run with runId.")
+    run = _run_of_session(caller, session_id, run_id)
+    record_access(caller, run.id, "reasoning")
+    entries = [ReasoningShape.from_orm(entry) for entry in load_reasoning(run.id)]
+    return ReasoningListShape(run_id=run.id, session_id=run.session_id, reasoning=entries)

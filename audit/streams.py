@@ -1,0 +1,92 @@
+"""A run as it goes, for programs (server-sent events) and for the run's page.
+
+    id: 7
+    event: event
+    data: {"sequenceNo": 7, …}            a timeline event of the contract
+
+    : still here                          every 15 seconds of silence
+
+    event: done
+    data: {}                              after the terminal frame, or once the run has ended and all was sent
+
+`id:` is the sequence number. `Last-Event-ID` or `?after=` resumes after it. Watching never cancels a run.
+"""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+
+from audit.hub import ReaderDropped, hub
+from audit.shapes import timeline_json
+from audit.trace import TimelineEvent
+from runs.access import ApiError, authenticate, require, visible_run
+from runs.models.token import Scope
+from runs.orm import run_in_orm
+
+HEARTBEAT_S = 15.0
+RECONNECT_MS = 2_000
+LARGEST_POSITION = 2**31 - 1
+
+STREAM_HEADERS = {
+    "Cache-Control": "no-store, no-transform",
+    # nginx and those who follow it: pass each event on at once.
+    "X-Accel-Buffering": "no",
+}
+
+
+async def follow(
+    run_id: str, after: int = 0, quiet_s: float = HEARTBEAT_S
+) -> AsyncGenerator[tuple[int, TimelineEvent | None], None]:
+    """`(sequence_no, event)` of the committed frames after `after`, until the run has ended.
+
+    Where nothing came for `quiet_s` seconds: `(last sequence_no, None)`, so that a page can send a sign of life.
+    Raises `audit.hub.ReaderDropped` when they are taken too slowly. The caller has checked who may watch.
+    """
+    async with aclosing(hub().follow(run_id, after, quiet_s)) as frames:
+        async for sequence_no, event in frames:
+            yield sequence_no, event
+
+
+def sse(event: str, data: Any, id_: int | None = None) -> str:
+    """One server-sent event with JSON data."""
+    head = "" if id_ is None else f"id: {id_}\n"
+    return f"{head}event: {event}\ndata: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n"
+
+
+async def sse_events(run_id: str, after: int, heartbeat_s: float = HEARTBEAT_S) -> AsyncGenerator[str, None]:
+    """The stream's text: the events, signs of life, `done`."""
+    yield f"retry: {RECONNECT_MS}\n\n"
+    try:
+        async with aclosing(follow(run_id, after, heartbeat_s)) as frames:
+            async for sequence_no, event in frames:
+                yield ": still here\n\n" if event is None else sse("event", timeline_json(event), sequence_no)
+    except ReaderDropped:
+        # Without `done` the client comes back, with Last-Event-ID.
+        return
+    yield sse("done", {})
+
+
+def position_of(request: HttpRequest) -> int:
+    """The number after which to go on. Raises `ApiError` 400 where it is no whole number."""
+    text = request.headers.get("Last-Event-ID") or request.GET.get("after") or "0"
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        raise ApiError(400, "INVALID_POSITION", "Last-Event-ID and after take a sequence number.")
+    return min(int(text), LARGEST_POSITION)
+
+
+async def run_events(request: HttpRequest, run_id: str) -> HttpResponse | StreamingHttpResponse:
+    """`GET /api/runs/{runId}/events`. Scope runs:read."""
+    try:
+        if request.method != "GET":
+            raise ApiError(405, "METHOD_NOT_ALLOWED", "Only GET is allowed here.")
+        caller = require(await authenticate(request), Scope.RUNS_READ)
+        after = position_of(request)
+        run = await run_in_orm(visible_run, caller, run_id)
+    except ApiError as error:
+        return JsonResponse({"code": error.code, "message": error.message}, status=error.status)
+    return StreamingHttpResponse(
+        sse_events(run.id, after), content_type="text/event-stream; charset=utf-8", headers=STREAM_HEADERS
+    )
