@@ -20,7 +20,7 @@ from runs.tools.loglines import Head, continues, head_of
 
 CHUNK = 1 << 20
 PROBE_BYTES = 64 * 1024
-PROBES = 16
+PROBES = 24
 BISECT_FROM_BYTES = 512 * 1024
 SLACK_S = 60.0
 LONGEST_LINE = 64 * 1024
@@ -144,7 +144,9 @@ def _begin(file: LogFile, opened: Readable, scan: Scan) -> tuple[int | None, boo
     """Where to begin reading (None: nothing of it is in the window) and whether its times ascend."""
     if file.size < BISECT_FROM_BYTES:
         return 0, False
-    points = [file.size * part // PROBES for part in range(PROBES)] + [max(0, file.size - PROBE_BYTES)]
+    # Unevenly spread (multiples of the golden ratio): a file that repeats itself shall not look ascending.
+    inner = sorted(int(file.size * (part * 0.618034 % 1)) for part in range(PROBES))
+    points = [*inner, max(0, file.size - PROBE_BYTES)]
     times = [_time_after(opened, point, scan.reference, last=point == points[-1]) for point in points]
     known = [moment for moment in times if moment is not None]
     if len(known) < len(times) or any(later < earlier - SLACK_S for earlier, later in pairwise(known)):
@@ -208,8 +210,7 @@ def _lines(opened: Readable, scan: Scan) -> Iterator[bytes]:
 
 
 def _events(file: LogFile, opened: Readable, offset: int, ascending: bool, scan: Scan) -> Iterator[Event]:
-    if offset:
-        opened.seek(offset)
+    opened.seek(offset)
     current: Event | None = None
     dated = False
     for number, line in enumerate(_lines(opened, scan), start=1):

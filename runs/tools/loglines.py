@@ -45,10 +45,9 @@ def level_named(name: str) -> Level | None:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the first line of a log event says. `time` in Unix seconds."""
+    """The envelope of a log event's first line: `time` in Unix seconds, and the fields of a JSON line."""
 
     time: float | None
-    level: Level | None
     fields: Mapping[str, Any] | None
 
 
@@ -143,12 +142,12 @@ _SERVICE_KEYS = (
 
 
 def head_of(line: bytes, reference: float) -> Head:
-    """Time, level and (for a JSON line) the fields of a line that may begin an event."""
+    """Time and (for a JSON line) the fields of a line that may begin an event."""
     if line[:1] == b"{":
         fields = _object(line)
         if fields is not None:
-            return Head(_json_time(fields, reference), _json_level(fields), fields)
-    return Head(time_of(line, reference), level_of(line), None)
+            return Head(_json_time(fields, reference), fields)
+    return Head(time_of(line, reference), None)
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
@@ -202,7 +201,7 @@ def _json_level(fields: Mapping[str, Any]) -> Level | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Level(max(10, min(60, int(value) // 10 * 10)))
     inner = fields.get("log")
-    return level_of(inner.encode("utf-8", "replace")) if isinstance(inner, str) else None
+    return _text_level(inner.encode("utf-8", "replace")) if isinstance(inner, str) else None
 
 
 _LEVEL_SEARCH_BYTES = 240
@@ -219,7 +218,17 @@ _LEVEL = re.compile(
 _KLOG = {b"I": Level.INFO, b"W": Level.WARN, b"E": Level.ERROR, b"F": Level.FATAL}
 
 
-def level_of(line: bytes) -> Level | None:
+def level_of(head: Head, line: bytes) -> Level | None:
+    """The level an event states. A plain one under a head without level that carries a stack trace is an ERROR."""
+    if head.fields is not None:
+        return _json_level(head.fields)
+    level = _text_level(line)
+    if level is None and (b"\nTraceback (most" in line or b"\nCaused by: " in line):
+        return Level.ERROR
+    return level
+
+
+def _text_level(line: bytes) -> Level | None:
     """The level a plain line states. An access-log line has its status: 5xx ERROR, 4xx WARN, else INFO."""
     match = _LEVEL.search(line, 0, _LEVEL_SEARCH_BYTES)
     if match is None:

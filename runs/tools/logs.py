@@ -26,7 +26,7 @@ from runs.tools.logfiles import (
     lines_before,
     list_files,
 )
-from runs.tools.loglines import LEVEL_NAMES, Level, level_named, message_of, speaks_of, template_of
+from runs.tools.loglines import LEVEL_NAMES, Level, level_named, level_of, message_of, speaks_of, template_of
 from runs.tools.logpatterns import Collection, pattern_rows, time_text
 from runs.tools.redaction import clean
 from runs.tools.timewindow import Window, resolve_window
@@ -82,14 +82,14 @@ class Wanted:
     service: str | None
 
     def holds(self, event: Event, path_names_service: bool) -> bool:
-        if self.levels and event_level(event) not in self.levels:
-            return False
         if self.words or self.any_of:
             text = event.raw.decode("utf-8", "replace").lower()
             if not all(word in text for word in self.words):
                 return False
             if self.any_of and not any(word in text for word in self.any_of):
                 return False
+        if self.levels and level_of(event.head, event.raw) not in self.levels:
+            return False
         if self.service is None or path_names_service:
             return True
         return speaks_of(self.service, event.head, event.raw[:LINE_CHARS].decode("utf-8", "replace"))
@@ -121,13 +121,6 @@ def _levels(asked: str | list[str] | None) -> frozenset[Level]:
     return frozenset(levels) if exact else frozenset(level for level in Level if level >= min(levels))
 
 
-def event_level(event: Event) -> Level | None:
-    """The level its head states; a stack trace under a head without one counts as ERROR."""
-    if event.head.level is None and (b"\nTraceback (most" in event.raw or b"\nCaused by: " in event.raw):
-        return Level.ERROR
-    return event.head.level
-
-
 @dataclass(frozen=True, slots=True)
 class Search:
     """What a scan of the folder came to. `complete` is False when the time was up before the end."""
@@ -152,7 +145,7 @@ def search(folder: Path, query: LogQuery, window: Window, reference: float, stop
             for event in events_of(file, scan):
                 if conditions.holds(event, file.name in named):
                     text = event.raw.decode("utf-8", "replace")
-                    level = event_level(event)
+                    level = level_of(event.head, event.raw)
                     template = template_of(level, message_of(event.head, text))
                     collection.add(template, event.place, event.head.time, level, text[: LINE_CHARS + CUT_MARGIN])
     except ScanStopped:
