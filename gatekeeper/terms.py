@@ -172,8 +172,7 @@ class Source:
 
     def supports(self, term: Term) -> bool:
         if term.value is None:
-            first, *others = term.spellings
-            return self._has_name(first) or any(self._has_name(other) for other in others)
+            return any(map(self._has_name, term.spellings))
         if term.value not in self._lowered and term.value.isdigit() and "," not in self._lowered:
             # Without group separators a whole number is written as it is, or is not there.
             return False
@@ -185,10 +184,11 @@ class Source:
         if at < 1 or self._text[at - 1] not in _OPENS_NUMBER:
             return False
         match = _NUMERIC.match(self._text, at)
-        return match is not None and any(
-            found.value == term.value and found.end <= self._end and term.unit in {None, found.unit}
-            for found in _numeric_terms(self._text, match)
-        )
+        if match is not None:
+            for found in _numeric_terms(self._text, match):
+                if found.value == term.value and found.end <= self._end and (not term.unit or term.unit == found.unit):
+                    return True
+        return False
 
     def _has_number(self, term: Term) -> bool:
         if self._numbers is None:
@@ -251,15 +251,17 @@ def _unit_after(text: str, end: int) -> str | None:
 
 def _number(text: str, start: int, end: int, written: str, unit: str | None = None) -> Term:
     """A number that stands at `start`. Its sign, and a unit after it, are read from what stands around it."""
-    value = written.replace(",", "").lower().replace("e+", "e")
-    whole, _, fraction = value.partition(".")
-    if fraction and not fraction.strip("0"):
-        value = whole
+    value = written
+    if not written.isdigit():
+        value = written.replace(",", "").lower().replace("e+", "e")
+        whole, _, fraction = value.partition(".")
+        if fraction and not fraction.strip("0"):
+            value = whole
     if start and text[start - 1] in "-−" and text[max(0, start - 2) : start - 1] not in _OPERAND_ENDS:
         value = f"-{value}"
     if unit is None:
         unit = "%" if text.endswith("百分之", 0, start) else _unit_after(text, end)
-    return Term(written + ("" if unit is None else f" {unit}"), start, end, value=value, unit=unit)
+    return Term(f"{written} {unit}" if unit else written, start, end, value, unit)
 
 
 def _name(written: str, start: int, *also: str) -> Term:
