@@ -4,18 +4,13 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from ninja import Schema
-from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
 from audit import trace
 from audit.canonical import utc_text
 from audit.restricted import visible_self_evaluation
+from runs.api import Shape, run_url
 from runs.models import ChatSession, DiagnosisRun
-
-
-class Shape(Schema):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
 def camel_keys(value: dict[str, Any]) -> dict[str, Any]:
@@ -181,10 +176,6 @@ class ReasoningListShape(Shape):
     run_id: str
     session_id: str
     reasoning: list[ReasoningShape]
-
-
-def run_url(run_id: str) -> str:
-    return f"/runs/{run_id}/"
 
 
 def run_shape(run: DiagnosisRun, *, may_read_reasoning: bool) -> RunShape:
