@@ -24,8 +24,8 @@ MAX_SECOND_LOOK_WORDS = 6
 MAX_LINES = 4
 """Few single lines: patterns stand for all matches, and an answer is cut at its end."""
 CHANGE_TERMS = (
-    "deploy", "release", "roll", "migrat", "upgrade", "alter table", "create index", "config", "values diff", "feature flag",
-    "restart", "scaled",
+    "deploy", "release", "roll", "migrat", "upgrade", "alter table", "create index", "config", "values diff",
+    "feature flag", "restart", "scaled",
 )  # fmt: skip
 CHINESE_CHANGE_TERMS = ("发布", "部署", "变更", "重启", "迁移")
 
@@ -69,7 +69,7 @@ def looked_from(situation: Situation) -> datetime:
 def second_look(
     situation: Situation, found: Sequence[Scored], others: Iterable[str], family: str | None
 ) -> list[Wanted]:
-    """The runbook; changes before the onset; who else speaks of the errors; the siblings of the metric that moved most."""
+    """The runbook; changes before the onset; who else speaks of the errors; siblings of the metric that moved most."""
     begin, end = iso(looked_from(situation)), iso(situation.end)
     onset = onset_of(found, situation)
     since, until = iso(onset - CHANGE_REACH), iso(min(situation.end, onset + timedelta(minutes=2)))
@@ -150,7 +150,7 @@ def _matchers(labels: dict[str, str]) -> str:
 def tool_calls(
     wanted: Sequence[Wanted], offered: Sequence[ToolSpec], earlier: Sequence[Answer], turn: int
 ) -> tuple[ToolCall, ...]:
-    """The wanted calls that can be made: offered tools, arguments these know, nothing asked again that was answered, no tool too often."""
+    """The wanted calls that can be made: offered tools, arguments they know, nothing twice, none too often."""
     specs = {spec.name: spec for spec in offered}
     asked = {(a.tool_name, compact_json(dict(a.arguments))) for a in earlier if not a.status.failed}
     used = {name: sum(answer.tool_name == name for answer in earlier) for name in specs}

@@ -29,8 +29,9 @@ _LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
 _SELECTOR = re.compile(r"^(?P<name>[A-Za-z_:][\w:]*)?\{(?P<labels>[^{}]*)\}(?P<rest>.*)$", re.DOTALL)
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\d{1,2}[.)]|>|#{1,6})\s+")
 _ADVISES = re.compile(
-    r"(?:^|: |; )(?:check|look|run|use|roll(?: it)? back|rollback|revert|restart|raise|lower|increase|reduce|set|find|compare|confirm|kill|stop|scale|fix"
-    r"|add|remove|verify|see|do not|don't|never|avoid|first|if|when|ask|cancel|terminate|drain|disable|enable|escalate"
+    r"(?:^|: |; )(?:check|look|run|use|roll(?: it)? back|rollback|revert|restart|raise|lower|increase|reduce|set|find"
+    r"|compare|confirm|kill|stop|scale|fix|add|remove|verify|see|do not|don't|never|avoid|first|if|when|ask|cancel"
+    r"|terminate|drain|disable|enable|escalate"
     r"|检查|查看|确认|回滚|重启|增大|减小|调整|使用|不要|先)\b",
     re.IGNORECASE,
 )
@@ -218,7 +219,7 @@ def excerpts(ref_text: str, claim_text: str) -> list[str]:
 
 
 def holds(text: str, excerpt: str, ref_text: str, given: Sequence[str]) -> bool:
-    """Whether gate and verifier would let it pass: terms in the excerpt (or what was given), wording in the evidence."""
+    """Whether gate and verifier would let it pass: terms in the excerpt (or given), wording in the evidence."""
     if len(text) > 1000 or (solid_length(fold(excerpt)) < 8 and fold(excerpt) != fold(ref_text)):
         return False
     sources = [Source(fold(each)) for each in (excerpt, *given)]

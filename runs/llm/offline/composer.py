@@ -1,7 +1,7 @@
-"""The offline composer: a conclusion of a few sentences, the claims as statements, where it looked, what is missing. Pure.
+"""The offline composer: a conclusion of a few sentences, the claims as statements, where it looked, what is missing.
 
-It restates; it adds no fact. Every number, code and name in what it writes stands in an allowed claim. It names no cause:
-it says what the evidence points to, and what came before.
+It restates; it adds no fact. Every number, code and name in what it writes stands in an allowed claim. It names no
+cause: it says what the evidence points to, and what came before. Pure.
 """
 
 import re
@@ -17,11 +17,13 @@ from runs.llm.offline.verifier import FRAME
 
 QUOTE_CHARS = 300
 STATEMENT_CHARS = 1000
+HALF_A_DAY_S = 12 * 3600
 _COUNTED = re.compile(
     r"^(?P<count>\d[\d,]* lines?) like this (?P<when>(?:between|at) .+?(?:Z|\d{2})): (?P<rest>.+)$", re.DOTALL
 )
 _LEVELED = re.compile(r"^(?P<when>\S+(?: \d{2}:\S+)?(?: UTC)?:? )?(?P<level>[A-Za-z]{3,8}): (?P<rest>.+)$", re.DOTALL)
 _CLOCK = re.compile(r"(?<!\d)(\d{2}:\d{2}:\d{2})")
+_ZULU = re.compile(r"(?<!\d)\d{2}:\d{2}:\d{2}Z")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _STRONG = re.compile(r"\b(?:ERROR|FATAL|SEVERE|CRITICAL|PANIC)\b", re.IGNORECASE)
 
@@ -59,6 +61,7 @@ class Phrases:
     nothing_left: str
     looked_at: str
     asked: str
+    times: str
     failed: str
     empty: str
     offline: str
@@ -76,15 +79,16 @@ ENGLISH = Phrases(
     metrics="The metrics show: {0}",
     advice="The runbook advises: {0}",
     only_advice="The runbooks say: {0}",
-    nothing="These queries found nothing notable in the window that they searched. This is not proof of absence: another "
-    "source, query or time may show what these did not.",
+    nothing="These queries found nothing notable in the window that they searched. This is not proof of absence: "
+    "another source, query or time may show what these did not.",
     nothing_left="There is no claim that could be stated from the evidence.",
     looked_at="Looked at: {0}.",
     asked="Asked: {0}",
+    times="The evidence quoted here is of {0} to {1}.",
     failed="A query of {0} did not succeed; what it would have shown is unknown.",
     empty="A query of {0} found nothing; that is no proof of absence.",
-    offline="Written by the built-in offline model from quotations; it weighs no causes, so judge the connection between "
-    "these facts yourself.",
+    offline="Written by the built-in offline model from quotations; it weighs no causes, so judge the connection "
+    "between these facts yourself.",
     stop=". ",
     sources={
         "query_logs": "logs",
@@ -109,6 +113,7 @@ CHINESE = Phrases(
     nothing_left="没有可以依据证据陈述的内容。",
     looked_at="查看了：{0}。",
     asked="问题：{0}",
+    times="所引证据的时间为 {0} 至 {1}。",
     failed="对{0}的一次查询没有成功，其结果未知。",
     empty="对{0}的一次查询没有返回内容，这并不证明不存在。",
     offline="由内置离线模型根据原文引用生成；它不判断因果，请自行判断这些事实之间的联系。",
@@ -162,7 +167,7 @@ def _about(claim: AllowedClaim) -> str:
 
 
 def conclusion(found: Sorted, phrases: Phrases) -> str:
-    """At most four short sentences: what fails, what changed before, what the metrics show, what the runbook advises."""
+    """At most four sentences: what fails, what changed before, what the metrics show, what the runbook advises."""
     if not found.notable:
         if found.negatives or found.metrics or found.alerts:
             return phrases.nothing
@@ -225,7 +230,15 @@ def _scope(deliberation: Deliberation, phrases: Phrases) -> str:
     sources = _names(deliberation.looked, phrases)
     asked = [phrases.asked.format(" ".join(deliberation.query.split())[:400])] if deliberation.query.strip() else []
     looked = [phrases.looked_at.format(_listed(sources, phrases))] if sources else []
-    return " ".join([*looked, *asked])
+    return " ".join([*looked, *_times(deliberation, phrases), *asked])
+
+
+def _times(deliberation: Deliberation, phrases: Phrases) -> list[str]:
+    """From when to when the claims' times of day reach; left out where midnight may lie between."""
+    clocks = sorted({clock for claim in deliberation.claims for clock in _ZULU.findall(claim.claim_text)})
+    if len(clocks) < 2 or _seconds(clocks[-1][:8]) - _seconds(clocks[0][:8]) > HALF_A_DAY_S:
+        return []
+    return [phrases.times.format(clocks[0], clocks[-1])]
 
 
 def _listed(names: Sequence[str], phrases: Phrases) -> str:

@@ -209,7 +209,7 @@ def _pattern_fact(ref: Ref, answer: Answer, file_of: Mapping[str, str]) -> LogFa
 
 
 def _span(line: Read, answer: Answer) -> tuple[datetime | None, datetime | None]:
-    """The times of `N lines like this between A and B`; a time of day alone is of the sample's day, or the query's last."""
+    """The times of `N lines like this between A and B`; a time of day alone is of the sample's day, or the query's."""
     day = parse_time(line.stamp.removesuffix(" UTC")) or parse_time(answer.arguments.get("end"))
     times = []
     for word in re.findall(r"\S*\d{2}:\d{2}:\d{2}\S*", line.prefix):

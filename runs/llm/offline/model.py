@@ -26,7 +26,7 @@ NO_COST: Final[Decimal | None] = None
 
 
 class OfflineModel:
-    """Same request, same reply. It sees what any model sees: role, messages and tools; the system text is not needed."""
+    """Same request, same reply. It sees what any model sees, and does not need the system text."""
 
     name = "offline"
 

@@ -45,8 +45,8 @@ _REPLY_EN = (
     "I am SuperBiz, a diagnosis agent for alerts and production incidents. Send me an alert, or ask why a service is "
     "failing: I look at the logs, metrics, active alerts and runbooks that are connected here, and I report only what "
     "this evidence shows, with a quotation for each statement. I can also look things up in the runbooks. I change "
-    "nothing in your systems. I am running on the built-in offline model, which works by rules and quotations and needs "
-    "no network; this reply is general talk and rests on no evidence."
+    "nothing in your systems. I am running on the built-in offline model, which works by rules and quotations and "
+    "needs no network; this reply is general talk and rests on no evidence."
 )
 _REPLY_ZH = (
     "我是 SuperBiz，用于分析告警和线上故障的诊断助手。您可以发来一条告警，或者询问某个服务为什么出错："
@@ -85,7 +85,7 @@ def _asks_procedure(text: str) -> bool:
         re.match(
             r"\W*(?:please\s+)?(?:how\s+(?:do|can|should|would|to)\b|what\s+(?:does|should|steps?)\b|explain\b)",
             text,
-            re.I,
+            re.IGNORECASE,
         )
         or re.search(r"如何|怎样|怎么(?:处理|解决|配置|排查|修复)|是什么意思|什么意思", text)
     )

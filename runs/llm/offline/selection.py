@@ -38,20 +38,21 @@ CHANGED_VALUE = re.compile(
     r"->|=>|→|\bfrom\s+\S+\s+to\s+\S+|\bchanges?\b|\bchanged\b|从.{1,30}(?:改为|到)", re.IGNORECASE
 )
 _FAILURE_WORDS = re.compile(
-    r"\b(?:fail\w*|error\w*|exception|time(?:d)?[\s-]?out\w*|refused|unavailable|not available|exhausted|denied|reset|deadlock\w*|lock\w*"
-    r"|oom\w*|killed|panic|crash\w*|no space|expired|evict\w*|overflow|too many|exceed\w*|cancel\w*|abort\w*|reject\w*|unreachable|waiting|still\s+running|blocked|5\d\d)\b",
+    r"\b(?:fail\w*|error\w*|exception|time(?:d)?[\s-]?out\w*|refused|unavailable|not available|exhausted|denied"
+    r"|reset|deadlock\w*|lock\w*|oom\w*|killed|panic|crash\w*|no space|expired|evict\w*|overflow|too many|exceed\w*"
+    r"|cancel\w*|abort\w*|reject\w*|unreachable|waiting|still\s+running|blocked|5\d\d)\b",
     re.IGNORECASE,
 )
 _GENERIC = words(
-    """request requests response error errors failed failure exception timeout timed call calls called service server client
-    message process processing connection connected total active status code value null true false java python http level
-    thread trace method path post get put delete finished started answered attempt retry retrying after line lines like
-    running statement database user name data due could"""
+    """request requests response error errors failed failure exception timeout timed call calls called service
+    server client message process processing connection connected total active status code value null true false java python
+    http level thread trace method path post get put delete finished started answered attempt retry retrying after line
+    lines like running statement database user name data due could"""
 )
 _SATURATION = words(
-    """pending waiting wait queue queued active busy used usage limit max errors error failed failures timeout timeouts latency
-    duration lag evicted evictions restarts throttled oom blocked locks lock deadlock rejected dropped unavailable available
-    connections saturation backlog expired free"""
+    """pending waiting wait queue queued active busy used usage limit max errors error failed failures timeout timeouts
+    latency duration lag evicted evictions restarts throttled oom blocked locks lock deadlock rejected dropped
+    unavailable available connections saturation backlog expired free"""
 )
 _ACTION = re.compile(
     r"fix|mitigat|remed|resol|recover|action|step|check|cause|diagnos|do first|处理|修复|恢复|步骤|检查|原因",
@@ -107,7 +108,7 @@ def symptoms(facts: Iterable[LogFact], situation: Situation, begin: datetime) ->
 
 
 def is_fresh(fact: LogFact, situation: Situation, begin: datetime) -> bool:
-    """Whether it begins near the alert's start and not before. In a chat without an alert: not from the window's start on."""
+    """Whether it begins near the alert's start and not before; without an alert: not from the window's start on."""
     if fact.first is None:
         return False
     if situation.started_at is not None:

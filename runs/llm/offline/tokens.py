@@ -57,7 +57,7 @@ class Token:
 
 
 def fold(text: str) -> str:
-    """NFKC, lower case, `n't` as `not`, `T` between date and time and `,` before milliseconds replaced, white space single."""
+    """NFKC, lower case, `n't` as `not`, no `T` between date and time, `.` before milliseconds, single white space."""
     folded = unicodedata.normalize("NFKC", text).lower().replace("\u2019", "'")
     folded = "\n".join(" ".join(line.split()) for line in folded.splitlines())
     folded = _NOT.sub(r" not", folded.replace("can't", "can not").replace("won't", "will not"))
@@ -122,5 +122,6 @@ COMMON = frozenset(
     """the and for are was were has have had this that these those with from into not but all any can will its our your
     you when what why how which who does did been being more most than then there their they them here also only just
     over under per out off about after before since between within during above below high low too very now last first
-    http https www com alert alerts firing service severity warning critical summary description info error warn""".split()
+    http https www com alert alerts firing service severity warning critical summary description info error
+    warn""".split()
 )

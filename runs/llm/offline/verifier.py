@@ -1,10 +1,10 @@
 """The offline verifier: does a claim say no more than its evidence?
 
-It can read, not understand. So a claim is supported only when it is a quotation or a near-quotation: each of its clauses
-stands, in order, at the beginning of a clause of one cited text, with nothing but articles, forms of "to be", bracketed
-asides and the head of a log line left out; no negation, condition or change of direction may have been left out or put
-in; every number, time and identifier is the same. A free rewording it cannot judge is "not supported". The score tells
-how much of the claims' wording the evidence covers.
+It can read, not understand. So a claim is supported only when it is a quotation or a near-quotation: each of its
+clauses stands, in order, at the beginning of a clause of one cited text, with nothing but articles, forms of "to be",
+bracketed asides and the head of a log line left out; no negation, condition or change of direction may have been left
+out or put in; every number, time and identifier is the same. A free rewording it cannot judge is "not supported". The
+score tells how much of the claims' wording the evidence covers.
 
 Input and output are the contract's JSON objects (`verifier_evaluation`).
 """
@@ -41,7 +41,8 @@ LOG_HEAD = frozenset(
 )
 TAILS = frozenset("after at for in on by from since between during while because of".split())
 FRAME = re.compile(
-    r"^\s*(?:the\s+)?(?:logs?|log lines?|runbook|metrics?|alert's expression|alerts?|日志|运行手册|手册|指标|告警表达式|告警)"
+    r"^\s*(?:the\s+)?(?:logs?|log lines?|runbook|metrics?|alert's expression|alerts?"
+    r"|日志|运行手册|手册|指标|告警表达式|告警)"
     r"(?:\s+(?:says?|shows?|reads?|advises|is active))?(?:\s*(?:显示|建议|记录))?\s*[:：]\s*",
     re.IGNORECASE,
 )
@@ -126,15 +127,16 @@ def _why_not(claim: Sequence[Token], evidence: Sequence[tuple[Token, ...]]) -> J
     held = [token for text in evidence for token in text if _content(token)]
     missing = [token for token in content if not any(_same(token, other) for other in held)]
     coverage = round(1 - len(missing) / len(content), 3)
+    close = coverage >= 0.5
     telling = [token.text for token in missing if token.telling]
     if telling:
         named = ", ".join(telling[:4])[:200]
-        return Judgement(False, coverage, f"Not in the evidence: {named}.", contradicted=coverage >= 0.5)
+        return Judgement(False, coverage, f"Not in the evidence: {named}.", contradicted=close)
     if (_has(content, NEGATIONS)) != (_has(held, NEGATIONS)):
-        return Judgement(False, coverage, "The claim and its evidence differ in a negation.", contradicted=True)
+        return Judgement(False, coverage, "The claim and its evidence differ in a negation.", contradicted=close)
     said, seen = _directions(content), _directions(held)
     if said and seen and not said <= seen:
-        return Judgement(False, coverage, "The claim and its evidence differ in direction.", contradicted=True)
+        return Judgement(False, coverage, "The claim and its evidence differ in direction.", contradicted=close)
     if missing:
         named = ", ".join(token.text for token in missing[:6])[:200]
         return Judgement(False, coverage, f"Words that the evidence does not have: {named}.")

@@ -1,13 +1,14 @@
 """What the offline verifier supports and what it does not. False support is the error that must not happen."""
 
 import json
+import re
 from dataclasses import dataclass
 
 import pytest
 
 from gatekeeper.types import ClaimKind, Verdict
 from runs.llm.offline.brief import AllowedClaim, Quoted, deliberation
-from runs.llm.offline.verifier import evaluate, judge_claim, judge_text
+from runs.llm.offline.verifier import FRAME, evaluate, judge_claim, judge_text
 
 POOL = (
     "464 lines like this between 09:53:56Z and 10:10:16Z: 2026-11-12T09:53:56.101Z ERROR 1 --- [checkout-api] "
@@ -19,7 +20,9 @@ GAUGE = (
     'pool="HikariPool-1",service="checkout-api"}: 10 at 10:10:00Z (last), rose from 4 at 09:51:00Z; '
     "min 4 at 09:51:00Z, max 10 at 09:53:00Z since 09:51:00Z; before that min 3, max 6 between 09:15:00Z and 09:50:00Z"
 )
-STATUS = 'http_requests_total{code="500",pod="orders-1",upstream="200"}: 106 at 14:26:30Z (last), rose from 0 at 13:48:30Z'
+STATUS = (
+    'http_requests_total{code="500",pod="orders-1",upstream="200"}: 106 at 14:26:30Z (last), rose from 0 at 13:48:30Z'
+)
 DEPLOY = "2026-11-12T09:49:59.500Z INFO  deployer release checkout-api 2.30.4 -> 2.31.0 requested by ci"
 VALUES = '2026-11-12T09:49:59.500Z INFO deployer values diff checkout-api: MAXIMUM_POOL_SIZE: "50" -> "10"'
 JSON_LINE = (
@@ -231,3 +234,31 @@ def test_the_verdict_is_what_its_own_checks_allow(texts: list[str], verdict: Ver
     assert [check.supported for check in evaluated.claim_checks] == [text == GOOD for text in texts]
     assert evaluated.critical_fact_count == len(texts)
     assert 0 <= evaluated.groundedness_score <= 1
+
+
+def forgeries(text: str) -> list[str]:
+    """The text with one thing made wrong: a number, a negation, a word, an order."""
+    words = text.split(" ")
+    forged = []
+    for i, word in enumerate(words):
+        if any(c.isdigit() for c in word):
+            forged.append(
+                " ".join(
+                    [
+                        *words[:i],
+                        re.sub(r"\d", lambda m: str((int(m.group()) + 1) % 10), word, count=1),
+                        *words[i + 1 :],
+                    ]
+                )
+            )
+        if word.isalpha() and word.isascii():
+            forged.append(" ".join([*words[:i], "not", *words[i:]]))
+            forged.append(" ".join([*words[:i], "billing", *words[i + 1 :]]))
+    return [f for f in forged if f != text]
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.supported], ids=lambda case: case.claim[:60])
+def test_one_thing_made_wrong_is_enough(case: Case) -> None:
+    said = FRAME.sub("", case.claim)
+    passed = [forged for forged in forgeries(said) if judge_text(forged, [case.evidence]).supported]
+    assert passed == []
