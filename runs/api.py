@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from ninja import Query, Router, Schema
+from ninja import Query, Router, Schema, Status
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -117,7 +117,7 @@ def alertmanager(request: HttpRequest) -> Any:
     except alertpayload.BadPayload as error:
         raise ApiError(error.status, error.code, error.message) from error
     sender = intake.Sender(user_id=caller.user_id, token_id=caller.token_id)
-    return 202, received_shape(request, intake.receive(notice, sender))
+    return Status(202, received_shape(request, intake.receive(notice, sender)))
 
 
 # ---- runs -----------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def alertmanager(request: HttpRequest) -> Any:
 class RunItemShape(Shape):
     """A run in a list: without what it published and how it judged itself."""
 
-    run_id: Annotated[str, Field(validation_alias="id")]
+    run_id: str
     session_id: str
     trigger: str
     intent: str | None
@@ -149,9 +149,10 @@ class RunItemShape(Shape):
     finished_at: datetime | None
     url: str
 
-    @staticmethod
-    def resolve_url(run: DiagnosisRun) -> str:
-        return run_url(run.id)
+
+def run_item(run: DiagnosisRun) -> RunItemShape:
+    names = [name for name in RunItemShape.model_fields if name not in {"run_id", "url"}]
+    return RunItemShape(run_id=run.id, url=run_url(run.id), **{name: getattr(run, name) for name in names})
 
 
 class RunPageShape(Shape):
@@ -213,7 +214,7 @@ def list_runs(request: HttpRequest, filters: Query[RunFilters]) -> Any:
     found = list(filtered(rows, filters)[: filters.limit + 1])
     page = found[: filters.limit]
     return RunPageShape(
-        items=[RunItemShape.from_orm(run) for run in page],
+        items=[run_item(run) for run in page],
         next_cursor=cursor_after(page[-1]) if len(found) > filters.limit else None,
     )
 
@@ -235,4 +236,4 @@ def cancel_run(request: HttpRequest, run_id: str) -> Any:
     if not answer.accepted:
         details = {"runId": run_id, "outcome": answer.status}
         raise ApiError(409, "RUN_ENDED", "The run had ended before it could be cancelled.", details)
-    return 202, CancelShape(run_id=run_id, status=answer.status, url=run_url(run_id))
+    return Status(202, CancelShape(run_id=run_id, status=answer.status, url=run_url(run_id)))

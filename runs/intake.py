@@ -119,10 +119,11 @@ class _Plan:
 
 def receive(notice: Notice, sender: Sender, hand_over: Callable[[Iterable[str]], object] = enqueue) -> Received:
     """Store what is new and start at most one run; after the commit its id goes to `hand_over`."""
-    now = datetime.now(UTC)
     window = timedelta(seconds=settings.SUPERBIZ.alert_repeat_window_s) if sender.window is None else sender.window
     with transaction.atomic():
         _lock(alert.fingerprint for alert in notice.alerts)
+        # Read behind the locks: whoever waited there came later.
+        now = datetime.now(UTC)
         rows = _newest_rows({alert.fingerprint for alert in notice.alerts})
         plan = _plan(notice, rows, now, window)
         ids = _store(plan, rows, notice, sender, now)
