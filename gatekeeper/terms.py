@@ -26,7 +26,7 @@ _MOMENTS_AND_NUMBERS = rf"""
     (?P<date>\d{{4}}[-/]\d{{2}}[-/]\d{{2}})(?:[T\ ](?P<date_clock>{_CLOCK})(?P<date_zone>{_ZONE})?)?(?![\w-])
   | (?P<clock>{_CLOCK})(?P<zone>{_ZONE})?(?![\w:])
   | (?P<scientific>\d+(?:\.\d+)?[eE][+-]?\d+)(?![\w.-])
-  | (?P<grouped>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?)(?!\d|,\d)
+  | (?P<grouped>(?<![\[,])\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?)(?![\d\]]|,\d)
 """
 _WORD = r"\w+(?:[.-]\w+)*(?:\(\))?"
 # Every word but ordinary ones (letters, none but the first upper-case, not joined to more): those are most of a
@@ -42,8 +42,10 @@ _TERM = re.compile(
     re.ASCII | re.VERBOSE,
 )
 # The same for numbers alone, in evidence: words that have a digit. Backticks and slashes may stand anywhere there
-# and must not hide a number.
-_NUMERIC = re.compile(rf"(?<!\w)(?=[\w.-]*\d) (?: {_MOMENTS_AND_NUMBERS} | (?P<word>{_WORD}) )", re.ASCII | re.VERBOSE)
+# and must not hide a number. The look ahead is bounded so that a hostile run of dots costs no quadratic time.
+_NUMERIC = re.compile(
+    rf"(?<!\w)(?=[\w.-]{{0,200}}\d) (?: {_MOMENTS_AND_NUMBERS} | (?P<word>{_WORD}) )", re.ASCII | re.VERBOSE
+)
 
 _UNIT_SPELLINGS = {
     "ns": "ns nanosecond nanoseconds 纳秒",
