@@ -4,12 +4,14 @@ from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path, re_path
 
+from audit.streams import run_events
 from superbiz import health
 from superbiz.api import api, no_such_endpoint
 from superbiz.signin import sign_in_link
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("api/runs/<str:run_id>/events", run_events),
     path("api/", api.urls),
     re_path("^api/", no_such_endpoint),
     path("healthz", health.healthz),
