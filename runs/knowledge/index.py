@@ -59,10 +59,11 @@ class KnowledgeIndex:
     """Frozen after construction; `search` is pure."""
 
     def __init__(self, documents: Iterable[Document], chunks: Iterable[Chunk] | None = None) -> None:
-        """`chunks` where they are stored already; else the documents are cut here."""
+        """`chunks` where they are stored already (those of other documents are left out); else cut here."""
         self._documents = tuple(documents)
-        self._chunks = tuple(chunks) if chunks is not None else tuple(c for d in self._documents for c in chunk(d))
         self._of_document: dict[str, list[int]] = {document.document_id: [] for document in self._documents}
+        pieces = chunks if chunks is not None else (piece for document in self._documents for piece in chunk(document))
+        self._chunks = tuple(piece for piece in pieces if piece.document_id in self._of_document)
         for position, piece in enumerate(self._chunks):
             self._of_document[piece.document_id].append(position)
         self._hints = HintTable.of(self._documents)
