@@ -4,30 +4,30 @@ A strict reader decides whether the contract held; a lenient one still takes ove
 are whole, so that an answer in an older form is judged (and marked) instead of lost.
 """
 
-import json
 from typing import Any
 
 from pydantic import ValidationError
 
 from gatekeeper.types import Citation, Claim, Draft
+from runs.harness.structured import objects_in
 from runs.harness.wire import MAX_CLAIMS, ExecutorClaim, ExecutorEvidence
 
 EMPTY = Draft(answer_version=None, claims=())
 
 
 def from_wire(evidence: ExecutorEvidence) -> Draft:
-    return Draft(evidence.answer_version, tuple(_claim(claim) for claim in evidence.claims))
+    return Draft(evidence.answer_version, tuple(claim_from_wire(claim) for claim in evidence.claims))
 
 
 def salvage(text: str | None) -> Draft:
     """What can be read of an answer that broke its contract; an empty draft where nothing can."""
-    value = _first_object(text or "")
-    if not isinstance(value, dict) or not isinstance(value.get("claims"), list):
+    value = next((found for found in objects_in(text or "") if isinstance(found.get("claims"), list)), None)
+    if value is None:
         return EMPTY
     claims = []
     for item in value["claims"][:MAX_CLAIMS]:
         try:
-            claims.append(_claim(ExecutorClaim.model_validate(item)))
+            claims.append(claim_from_wire(ExecutorClaim.model_validate(item)))
         except ValidationError:
             continue
     version = value.get("answer_version")
@@ -59,7 +59,7 @@ def to_json(draft: Draft) -> dict[str, Any]:
     }
 
 
-def _claim(wire: ExecutorClaim) -> Claim:
+def claim_from_wire(wire: ExecutorClaim) -> Claim:
     return Claim(
         claim_id=wire.claim_id,
         kind=wire.kind,
@@ -70,13 +70,3 @@ def _claim(wire: ExecutorClaim) -> Claim:
             for item in wire.evidence
         ),
     )
-
-
-def _first_object(text: str) -> Any:
-    start = text.find("{")
-    if start < 0:
-        return None
-    try:
-        return json.JSONDecoder().raw_decode(text, start)[0]
-    except (ValueError, RecursionError):
-        return None

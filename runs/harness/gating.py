@@ -12,14 +12,15 @@ from runs.harness.context import RunContext
 from runs.harness.digest import content_digest
 from runs.harness.events import EventType, GuardDecision
 from runs.harness.executor import Executor
+from runs.harness.run import Subject
 
 
 @dataclass(frozen=True, slots=True)
 class Gated:
     """What stands after the gate. `rounds` are the serialised results, in order, for the run's record.
 
-    `verdict` is REJECT where nothing stands, LOW_CONFID where any claim was removed or the version is
-    wrong, else PASS.
+    `verdict` is REJECT where nothing stands, LOW_CONFID where any claim was removed, the version is wrong
+    or the answer broke its contract, else PASS.
     """
 
     draft: Draft
@@ -30,10 +31,13 @@ class Gated:
 
 
 def input_texts(ctx: RunContext) -> tuple[str, ...]:
+    return texts_of(ctx.run.query, ctx.run.subject)
+
+
+def texts_of(query: str, subject: Subject) -> tuple[str, ...]:
     """The texts that came in with the run: numbers and names in them need no further evidence."""
-    alerts = [ctx.run.subject.alert, *ctx.run.subject.others]
-    texts = [ctx.run.query]
-    for alert in alerts:
+    texts = [query]
+    for alert in [subject.alert, *subject.others]:
         if alert is not None:
             texts += [alert.alertname, *alert.labels.keys(), *alert.labels.values(), *alert.annotations.values()]
             texts += [inputs.iso(alert.starts_at) or ""]
@@ -45,7 +49,7 @@ async def gate(ctx: RunContext, executor: Executor) -> Gated:
     result = _judge(ctx, executor.draft)
     rounds = [to_dict(result)]
     _tell(ctx, EventType.EVIDENCE_GUARD_INITIAL, result, rounds[-1])
-    kept = executor.draft, result
+    kept = executor.draft, result, executor.violation
     if result.verdict is not Verdict.PASS and _repairable(executor):
         repaired = await _repair(ctx, executor, result)
         if repaired is not None:
@@ -53,9 +57,9 @@ async def gate(ctx: RunContext, executor: Executor) -> Gated:
             rounds.append(to_dict(again))
             _tell(ctx, EventType.EVIDENCE_GUARD_REPAIR, again, rounds[-1])
             if again.accepted or not result.accepted:
-                kept = repaired, again
-    draft, final = kept
-    return Gated(draft, final.accepted, _standing(final), len(final.removed), tuple(rounds))
+                kept = repaired, again, executor.violation
+    draft, final, violation = kept
+    return Gated(draft, final.accepted, _standing(final, violation), len(final.removed), tuple(rounds))
 
 
 def _judge(ctx: RunContext, draft: Draft) -> GateResult:
@@ -77,10 +81,11 @@ async def _repair(ctx: RunContext, executor: Executor, result: GateResult) -> Dr
         return None
 
 
-def _standing(result: GateResult) -> Verdict:
+def _standing(result: GateResult, violation: str | None) -> Verdict:
     if not result.accepted:
         return Verdict.REJECT
-    return Verdict.PASS if not result.removed and result.version_ok else Verdict.LOW_CONFID
+    whole = not result.removed and result.version_ok and violation is None
+    return Verdict.PASS if whole else Verdict.LOW_CONFID
 
 
 def _tell(ctx: RunContext, event_type: EventType, result: GateResult, serialised: dict[str, Any]) -> None:
