@@ -13,7 +13,7 @@ HINT_LIFT = {"title": 0.5, "alert": 0.5, "error_code": 0.4, "alias": 0.25}
 PRECISE_SHARE = 0.3
 HIGHLY_RELEVANT_COVERAGE = 0.45
 HIGHLY_RELEVANT_SHARE = 0.6
-LEAST_COVERAGE = 0.12
+LEAST_COVERAGE = 0.08
 # A document far behind the best one is noise, not a second opinion.
 LEAST_SHARE = 0.2
 # How many passages a document may give.

@@ -62,7 +62,8 @@ class Ranking:
         self._chunks = WordIndex([words(f"{chunk.section}\n{chunk.text}") for chunk in chunks])
         self._vocabulary = [frozenset(text) for text in whole]
         self._idf = _idf(self._vocabulary)
-        self._unknown_idf = math.log(1 + len(documents))
+        # A word that no document holds cannot tell them apart: it counts, but for half.
+        self._unknown_idf = math.log(1 + len(documents)) / 2
 
     def documents(self, query: Sequence[str]) -> list[RankedDocument]:
         """Every document that shares a word with the query, best first."""
