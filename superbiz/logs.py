@@ -54,7 +54,8 @@ def logging_config(*, process: str, debug: bool) -> dict[str, Any]:
                 "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, _printable_keys, renderer],
             }
         },
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "logfmt"}},
+        # The handler has a level too: some libraries set their own loggers to DEBUG when they are imported.
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "logfmt", "level": ours}},
         "root": {"handlers": ["stderr"], "level": "WARNING"},
         "loggers": {
             name: {"level": ours} for name in ("superbiz", "audit", "runs", "gatekeeper", "prompts", "uvicorn.error")
