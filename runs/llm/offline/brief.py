@@ -47,6 +47,8 @@ class Situation:
     annotations: Mapping[str, str] = field(default_factory=dict)
     started_at: datetime | None = None
     expression: str | None = None
+    guessed: str | None = None
+    """A service that the question seems to mean, known from the evidence."""
 
     @property
     def chinese(self) -> bool:
@@ -69,7 +71,7 @@ class Situation:
         for name in WORKLOAD_LABELS[:4]:
             if self.labels.get(name):
                 return _POD_HASH.sub("", self.labels[name]) if name == "pod" else self.labels[name]
-        return None if self.has_alert else service_named_in(self.query)
+        return None if self.has_alert else service_named_in(self.query) or self.guessed
 
     @property
     def summary(self) -> str:

@@ -5,6 +5,7 @@ question that it answers should name the error that was found and not the alert 
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,6 +19,7 @@ from runs.llm.offline.tokens import words
 
 BEFORE = timedelta(minutes=60)
 ASKED_FOR = "cause fix roll back"
+_ASKS_HOW = re.compile(r"\bhow\b|\bfix\b|\bshould\b|\bdo\b|怎么|如何|处理|解决|排查", re.IGNORECASE)
 METRICS_BEFORE = timedelta(minutes=30)
 MAX_SAME_TOOL = 6
 MAX_SECOND_LOOK_WORDS = 6
@@ -55,10 +57,9 @@ def knowledge_look(situation: Situation, found: Sequence[Scored] = ()) -> Wanted
     asked = f"{situation.alert_name} {situation.summary}" if situation.has_alert else situation.query
     if found:
         asked = f"{situation.alert_name} {found[0].fact.line.message}"
-    return (
-        "lookup_knowledge",
-        {"query": f"{asked.strip()[:300]} {ASKED_FOR}" if situation.has_alert else asked, "top_k": 8},
-    )
+    wants_advice = situation.has_alert or found or _ASKS_HOW.search(situation.query)
+    asked = f"{asked.strip()[:300]} {ASKED_FOR}" if wants_advice else asked.strip()[:300]
+    return ("lookup_knowledge", {"query": asked, "top_k": 8})
 
 
 def looked_from(situation: Situation) -> datetime:

@@ -28,6 +28,7 @@ HIDDEN_LABELS = frozenset(
 _LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
 _SELECTOR = re.compile(r"^(?P<name>[A-Za-z_:][\w:]*)?\{(?P<labels>[^{}]*)\}(?P<rest>.*)$", re.DOTALL)
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\d{1,2}[.)]|>|#{1,6})\s+")
+_ELSEWHERE = re.compile(r"\(?see (?:also )?\*|参见", re.IGNORECASE)
 _ADVISES = re.compile(
     r"(?:^|: |; )(?:check|look|run|use|roll(?: it)? back|rollback|revert|restart|raise|lower|increase|reduce|set|find"
     r"|compare|confirm|kill|stop|scale|fix|add|remove|verify|see|do not|don't|never|avoid|first|if|when|ask|cancel"
@@ -130,20 +131,25 @@ def of_nothing(ref: Ref) -> Proposal:
     return Proposal(ClaimKind.NEGATIVE_OBSERVATION, texts, ref)
 
 
-def of_passage(passage: Passage, wanted: frozenset[str], said: Frames) -> list[tuple[float, Proposal]]:
+def of_passage(
+    passage: Passage, wanted: frozenset[str], said: Frames, *, strict: bool = True
+) -> list[tuple[float, Proposal]]:
     """Each sentence of a passage as a proposal, with how well it fits what is wanted."""
+    sentences = [each for each in sentences_of(passage.ref.text) if 25 <= len(each) <= SENTENCE_CHARS]
     return [
-        (fit(sentence, wanted), Proposal(ClaimKind.GUIDANCE, (f"{said.runbook}{sentence}",), passage.ref))
-        for sentence in sentences_of(passage.ref.text)
-        if 25 <= len(sentence) <= SENTENCE_CHARS
+        (fit(each, wanted, strict=strict), Proposal(ClaimKind.GUIDANCE, (f"{said.runbook}{each}",), passage.ref))
+        for each in sentences
     ]
 
 
-def fit(sentence: str, wanted: frozenset[str]) -> float:
-    """Shared words, and more for what tells someone to do something."""
+def fit(sentence: str, wanted: frozenset[str], *, strict: bool) -> float:
+    """Shared words, and more for what tells someone to do something. `strict`: nothing without a shared word."""
     spoken = words(sentence)
+    shared = min(len(spoken & wanted), 5)
+    if (strict and shared == 0) or _ELSEWHERE.search(sentence) or sentence.endswith((":", "：")):
+        return 0.0
     advises = 2.0 if _ADVISES.search(sentence) else 0.0
-    return min(len(spoken & wanted), 5) + advises - (1.5 if sentence.endswith(":") or len(spoken) < 5 else 0.0)
+    return shared + advises - (1.5 if len(spoken) < 5 else 0.0)
 
 
 def sentences_of(passage: str) -> list[str]:

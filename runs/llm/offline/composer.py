@@ -172,7 +172,8 @@ def conclusion(found: Sorted, phrases: Phrases) -> str:
         if found.negatives or found.metrics or found.alerts:
             return phrases.nothing
         if found.advice:
-            return _sentence(phrases.only_advice, quoted(found.advice[0], phrases), phrases).strip()
+            said = phrases.and_then.join(quoted(claim, phrases).rstrip(".。") for claim in found.advice[:2])
+            return _sentence(phrases.only_advice, said, phrases).strip()
         return phrases.nothing_left
     parts: list[str] = []
     symptom = found.symptoms[0] if found.symptoms else None

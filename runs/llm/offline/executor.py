@@ -3,6 +3,7 @@
 The conversation is the whole state: what was called and what came back is read from the messages each time.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,12 @@ from runs.llm.offline import evidence as facts
 from runs.llm.offline import selection
 from runs.llm.offline.brief import Situation, payload_of, situation
 from runs.llm.offline.calls import first_look, knowledge_look, looked_from, named_services, second_look, tool_calls
+from runs.llm.offline.tokens import words
 
+_SERVICE_FIELD = re.compile(r'(?:"(?:service|app)"\s*:\s*"|\b(?:service|app)=)([A-Za-z][\w-]{2,60})')
+_EXPLAIN = re.compile(
+    r"^\W*(?:what(?:\s+is|\s+are|'s)|explain|describe|define)\b|什么是|是什么|什么意思", re.IGNORECASE
+)
 MAX_CLAIMS = 12
 MAX_TURNS = 3
 KNOWLEDGE = "lookup_knowledge"
@@ -42,9 +48,9 @@ class Seen:
 
 def execute(request: ModelRequest) -> Turn:
     brief, told = _briefs(request)
-    now = situation(brief)
     earlier = facts.answers(request.messages)
     seen = _seen(earlier)
+    now = _with_guess(situation(brief), seen)
     if told.get("repair") is not None:
         return Turn((), _repaired(request, told["repair"], lambda: _draft(now, seen)))
     turns = _turns(request)
@@ -98,6 +104,17 @@ def _next_calls(
     others = named_services(found, _known_names(seen), now.service)
     family = selection.family_prefix(selection.moved(seen.metrics, found, now))
     return tool_calls(second_look(now, found, others, family), offered, earlier, turns)
+
+
+def _with_guess(now: Situation, seen: Seen) -> Situation:
+    """A question that says "orders" means the service whose name begins so, where the evidence knows one."""
+    if now.has_alert or now.service is not None:
+        return now
+    asked = words(now.query)
+    spoken = [name for fact in seen.logs for name in _SERVICE_FIELD.findall(fact.ref.text)]
+    named = sorted({*spoken, *_known_names(seen)}, key=lambda name: (-spoken.count(name), name))
+    meant = [name for name in named if name.lower() in now.query.lower() or words(selection.stem(name) or "") & asked]
+    return replace(now, guessed=meant[0]) if meant else now
 
 
 def _known_names(seen: Seen) -> set[str]:
@@ -158,12 +175,20 @@ def _advice(
     rated: list[tuple[float, wording.Proposal]] = []
     for passage, score in selection.advice(seen.passages, wanted)[:4]:
         best = sorted(wording.of_passage(passage, wanted, said), key=lambda item: -item[0])[:each]
-        rated += [(fit + score, proposal) for fit, proposal in best if fit >= 1]
+        rated += [(fit + score, proposal) for fit, proposal in best if fit >= 2]
     return [proposal for _, proposal in sorted(rated, key=lambda item: -item[0])[:most]]
 
 
 def _only_knowledge(now: Situation, seen: Seen, said: wording.Frames) -> list[wording.Proposal]:
-    proposals = _advice(seen, now.terms, said, most=6, each=3)
+    """What the best document says, in reading order: retrieval has judged that it fits, also across languages."""
+    ranked = selection.advice(seen.passages, now.terms, explain=_EXPLAIN.search(now.query) is not None)
+    subject = ranked[0][0].title if ranked else ""
+    proposals: list[wording.Proposal] = []
+    for passage in [passage for passage, _ in ranked if passage.title == subject][:2]:
+        wanted = now.terms | words(passage.title)
+        rated = [(fit, -i, p) for i, (fit, p) in enumerate(wording.of_passage(passage, wanted, said, strict=False))]
+        best = sorted((item for item in rated if item[0] > 0), key=lambda item: item[:2], reverse=True)[:4]
+        proposals += [proposal for _, _, proposal in sorted(best, key=lambda item: -item[1])]
     return [replace(proposal, critical=i == 0) for i, proposal in enumerate(proposals)]
 
 

@@ -45,9 +45,9 @@ _FAILURE_WORDS = re.compile(
 )
 _GENERIC = words(
     """request requests response error errors failed failure exception timeout timed call calls called service
-    server client message process processing connection connected total active status code value null true false java python
-    http level thread trace method path post get put delete finished started answered attempt retry retrying after line
-    lines like running statement database user name data due could"""
+    server client message process processing connection connected total active status code value null true false java
+    python http level thread trace method path post get put delete finished started answered attempt retry retrying
+    after line lines like running statement database user name data due could"""
 )
 _SATURATION = words(
     """pending waiting wait queue queued active busy used usage limit max errors error failed failures timeout timeouts
@@ -104,7 +104,14 @@ def symptoms(facts: Iterable[LogFact], situation: Situation, begin: datetime) ->
         score -= 3.0 if CHANGE.search(fact.line.message) and severity < SEVERITY["ERROR"] else 0
         scored.append(Scored(fact, score, True))
     scored.sort(key=lambda s: (-s.score, s.fact.line.message))
-    return _distinct(scored)
+    distinct = _distinct(scored)
+    return distinct if situation.service is not None else _of_one_piece(distinct, situation)
+
+
+def _of_one_piece(scored: Sequence[Scored], situation: Situation) -> list[Scored]:
+    """Where no service is known, what else is said has to belong to the question or to the strongest error."""
+    rare = rare_words(scored[:1], situation) | situation.terms
+    return [s for i, s in enumerate(scored) if i == 0 or words(s.fact.line.message) & rare]
 
 
 def is_fresh(fact: LogFact, situation: Situation, begin: datetime) -> bool:
@@ -269,9 +276,11 @@ def steady(facts: Iterable[MetricFact], situation: Situation) -> list[MetricFact
         for fact in _unique(facts, situation)
         if change(fact.moved, telling=False) < MIN_CHANGE and not fact.moved.counter and not fact.moved.gone
     ]
-    calm = [fact for fact in calm if _is_the_alerts_own(fact, situation)] or calm
-    calm.sort(key=lambda f: (-len(words(f"{f.name} {f.query}") & (situation.terms | _SATURATION)), f.ref.text))
-    return calm[:2]
+    own = [fact for fact in calm if _is_the_alerts_own(fact, situation)]
+    related = [(len(words(fact.name) & (situation.terms | _SATURATION)), fact) for fact in calm]
+    best = [(shared, fact) for shared, fact in related if shared and not _RESOURCES.search(fact.name)]
+    best.sort(key=lambda item: (-item[0], item[1].ref.text))
+    return (own or [fact for _, fact in best])[:2]
 
 
 def concerns(fact: MetricFact, situation: Situation) -> bool:
@@ -347,14 +356,20 @@ def related_alerts(facts: Iterable[AlertFact], found: Sequence[Scored], situatio
     return related
 
 
-def advice(found: Iterable[Passage], wanted: frozenset[str]) -> list[tuple[Passage, float]]:
-    """Passages that fit what was seen, best first. REFERENCE-level ones are too weak to advise on."""
+def advice(found: Iterable[Passage], wanted: frozenset[str], *, explain: bool = False) -> list[tuple[Passage, float]]:
+    """Passages that fit what was seen, best first. REFERENCE-level ones are too weak to advise on.
+
+    `explain`: the question is what something is, not what to do about it.
+    """
     weight = {Relevance.PRECISE: 4.0, Relevance.HIGHLY_RELEVANT: 2.5}
     ranked: dict[str, tuple[Passage, float]] = {}
     for passage in found:
         if passage.relevance in weight:
             said = words(f"{passage.title} {passage.section} {passage.ref.text}")
             score = weight[passage.relevance] + min(len(said & wanted), 8) * 0.5 - passage.position * 0.1
-            score += 2.0 if _ACTION.search(passage.section) else -1.5 if _BACKGROUND.search(passage.section) else 0.0
+            score += min(len(words(passage.title) & wanted), 4)
+            acts = 2.0 if _ACTION.search(passage.section) else 0.0
+            tells = 3.0 if _BACKGROUND.search(passage.section) or not passage.section else 0.0
+            score += tells - acts if explain else acts - tells
             ranked.setdefault(passage.ref.text, (passage, score))
     return sorted(ranked.values(), key=lambda item: (-item[1], item[0].ref.text))

@@ -1,4 +1,4 @@
-"""Holding a whole conversation with the offline model over recorded evidence, through the real tools and the real gate."""
+"""Holding a whole conversation with the offline model over recorded evidence, through real tools and the real gate."""
 
 import json
 from dataclasses import dataclass, field
@@ -47,8 +47,9 @@ ROOT = Path(__file__).parents[3]
 INCIDENTS = ROOT / "eval" / "incidents"
 SHOWN_CHARS = 24_000
 CODES = (
-    "GK001_ANSWER_VERSION", "GK002_INVOCATION_EXISTS", "GK003_TOOL_MATCHES", "GK004_PATH_EXISTS", "GK005_EXCERPT_SUPPORTED",
-    "GK006_NEGATIVE_EVIDENCE", "GK007_NUMBERS_SUPPORTED", "GK008_INVOCATION_SUCCEEDED", "GK009_CURRENT_STATE",
+    "GK001_ANSWER_VERSION", "GK002_INVOCATION_EXISTS", "GK003_TOOL_MATCHES", "GK004_PATH_EXISTS",
+    "GK005_EXCERPT_SUPPORTED", "GK006_NEGATIVE_EVIDENCE", "GK007_NUMBERS_SUPPORTED", "GK008_INVOCATION_SUCCEEDED",
+    "GK009_CURRENT_STATE",
 )  # fmt: skip
 RULES = RuleSet(1, "test", tuple(RuleSetting(code, RuleMode.ENFORCED, Severity.REJECT) for code in CODES))
 MODEL = OfflineModel()

@@ -1,4 +1,4 @@
-"""What someone on call learns from the offline model about the recorded incidents, by way of the real tools and gate."""
+"""What someone on call learns from the offline model about the recorded incidents, through real tools and the gate."""
 
 import json
 import re

@@ -31,12 +31,13 @@ JSON_LINE = (
 )
 RUNBOOK = (
     "Every connection of the pool is in use. If the pool was made smaller by a release, roll back the release. "
-    "Do not restart the database.\n1. Compare active with max.\n2. Roll back with `kubectl rollout undo deployment/NAME`."
+    "Do not restart the database.\n1. Compare active with max.\n"
+    "2. Roll back with `kubectl rollout undo deployment/NAME`."
 )
 TWO_POOLS = "pool A: 10 active; pool B: 0 active"
 NOTHING = (
-    "query_logs found no line with level ERROR, service 'search-api' from 2026-11-24T02:17:15Z to 2026-11-24T03:23:00Z: "
-    "6 files were opened and 6036 lines read. The data covers 2026-11-24T02:24:15Z to 2026-11-24T03:22:59Z."
+    "query_logs found no line with level ERROR, service 'search-api' from 2026-11-24T02:17:15Z to 2026-11-24T03:23:00Z"
+    ": 6 files were opened and 6036 lines read. The data covers 2026-11-24T02:24:15Z to 2026-11-24T03:22:59Z."
 )
 CHINESE = "连接池已耗尽，请求在 30 秒后超时。活动连接从 4 上升到 10。数据库没有重启。如果连接池被改小，请回滚发布。"
 
@@ -55,7 +56,8 @@ CASES = [
     Case("The log says: request timed out after 30000ms", POOL, True),
     Case("request timed out after 30000 ms", POOL, True),
     Case("Log: ERROR: HikariPool-1 - Connection is not available, request timed out after 30000ms", POOL, True),
-    Case("464 lines like this between 09:53:56Z and 10:10:16Z: ERROR: HikariPool-1 - Connection is not available", POOL, True),
+    Case("464 lines like this between 09:53:56Z and 10:10:16Z: ERROR: HikariPool-1 - Connection is not available",
+         POOL, True),
     Case("HikariPool-1 - Connection isn't available", POOL, True),
     Case("ＨｉｋａｒｉＰｏｏｌ－１ - Connection is not available", POOL, True),
     Case("10 at 10:10:00Z (last), rose from 4 at 09:51:00Z", GAUGE, True),
@@ -237,24 +239,16 @@ def test_the_verdict_is_what_its_own_checks_allow(texts: list[str], verdict: Ver
 
 
 def forgeries(text: str) -> list[str]:
-    """The text with one thing made wrong: a number, a negation, a word, an order."""
+    """The text with one thing made wrong: a digit, a negation, a word."""
     words = text.split(" ")
     forged = []
     for i, word in enumerate(words):
+        before, after = words[:i], words[i + 1 :]
         if any(c.isdigit() for c in word):
-            forged.append(
-                " ".join(
-                    [
-                        *words[:i],
-                        re.sub(r"\d", lambda m: str((int(m.group()) + 1) % 10), word, count=1),
-                        *words[i + 1 :],
-                    ]
-                )
-            )
+            forged.append([*before, re.sub(r"\d", lambda m: str((int(m.group()) + 1) % 10), word, count=1), *after])
         if word.isalpha() and word.isascii():
-            forged.append(" ".join([*words[:i], "not", *words[i:]]))
-            forged.append(" ".join([*words[:i], "billing", *words[i + 1 :]]))
-    return [f for f in forged if f != text]
+            forged += [[*before, "not", word, *after], [*before, "billing", *after]]
+    return [" ".join(parts) for parts in forged]
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.supported], ids=lambda case: case.claim[:60])
