@@ -1,5 +1,6 @@
 """The searchable whole: documents in, ranked passages out. Built once, read from any thread."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,11 @@ LEAST_COVERAGE = 0.08
 LEAST_SHARE = 0.2
 # How many passages a document may give.
 PASSAGES_OF = {Relevance.PRECISE: 3, Relevance.HIGHLY_RELEVANT: 2, Relevance.REFERENCE: 1}
+
+
+_ADVICE = re.compile(
+    r"\b(fix|mitigat|remed|resol|solution|recover|action|what to do)|处理|解决|修复|缓解", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +116,19 @@ class KnowledgeIndex:
                 break
             places = sorted(self._of_document[row.document_id], key=lambda at: (-scores[at], at))
             wanted = min(PASSAGES_OF[row.relevance], top_k - len(hits))
-            hits += [_hit(row, self._chunks[at], rank) for at in places[:wanted]]
+            hits += [_hit(row, self._chunks[at], rank) for at in self._with_advice(places, wanted)]
         return tuple(hits)
+
+    def _with_advice(self, places: Sequence[int], wanted: int) -> Sequence[int]:
+        """The first `wanted`; where none of several says what to do, the last gives way to the best one that does.
+
+        Passages that resemble an alert most repeat its symptoms, and who asks wants to know what to do about them.
+        """
+        chosen = list(places[:wanted])
+        advice = [at for at in places if _ADVICE.search(self._chunks[at].section)]
+        if wanted > 1 and advice and advice[0] not in chosen:
+            chosen[-1] = advice[0]
+        return chosen
 
 
 def _hit(row: Scored, piece: Chunk, rank: int) -> Hit:

@@ -289,7 +289,9 @@ def message_of(head: Head, text: str) -> str:
 
 _TEMPLATE_CHARS = 300
 _VARIABLE = re.compile(
-    r"\"[^\"\s]{1,200}\"|'[^'\s]{1,200}'"
+    r"\b(?!(?:msg|message|error|err|event|reason|cause|type|exception|code|status|state|level)=)"
+    r"[A-Za-z_.]{1,40}=[^\s,;\"']+"
+    r"|\"[^\"\s]{1,200}\"|'[^'\s]{1,200}'"
     r"|\[\s*[^\[\]\s]*\d[^\[\]\s]*\]"
     r"|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b"
     r"|\b(?=[0-9a-fA-F]*\d)(?=[0-9a-fA-F]*[a-fA-F])[0-9a-fA-F]{6,}\b"
@@ -300,5 +302,14 @@ _VARIABLE = re.compile(
 
 def template_of(level: Level | None, message: str) -> str:
     """The message with everything that varies between its like replaced: numbers, ids, quoted values."""
-    masked = _VARIABLE.sub("#", message[:_TEMPLATE_CHARS])
+    masked = _without_variables(message[:_TEMPLATE_CHARS].translate(_ANY_DIGIT))
     return f"{level.name if level else '-'} {masked}"
+
+
+# Which digit it is never matters, so lines that differ in numbers alone are worked out once.
+_ANY_DIGIT = str.maketrans("123456789", "000000000")
+
+
+@functools.lru_cache(maxsize=4096)
+def _without_variables(message: str) -> str:
+    return _VARIABLE.sub("#", message)

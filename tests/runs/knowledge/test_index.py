@@ -90,6 +90,15 @@ def test_top_k_bounds_the_passages(index: KnowledgeIndex) -> None:
     assert index.search("connection pool", 1).hits[0].document_id == "pool"
 
 
+def test_a_document_that_gives_several_passages_also_says_what_to_do() -> None:
+    symptoms = "\n\n".join(f"## Symptom {i}\n\nThe pool is exhausted and requests wait for the pool." for i in range(5))
+    text = f"{symptoms}\n\n## Fixes\n\nRaise the limit. {'x' * 400}\n\n## Other\n\nNothing."
+    index = KnowledgeIndex([Document("pool", "Pool exhausted", text)])
+    sections = [hit.section for hit in index.search("pool exhausted requests wait", 5).hits]
+    assert sections == ["Symptom 0", "Symptom 1", "Fixes"]
+    assert [hit.section for hit in index.search("pool exhausted requests wait", 1).hits] == ["Symptom 0"]
+
+
 def test_excluded_documents_give_no_passages_but_stay_in_the_ranking(index: KnowledgeIndex) -> None:
     result = index.search("connection pool exhausted", exclude=frozenset({"pool"}))
     assert first(result) == "pool"

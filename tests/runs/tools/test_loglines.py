@@ -81,6 +81,8 @@ def test_a_service_is_named_by_a_field_not_by_any_mention(line: str, speaks: boo
         ("user 'ann' from 10.0.0.1", "user 'bob' from 10.0.0.22", True),
         ("order 7f9c24e8-3b12-4a1e-9c55-0242ac120002 sent", "order 00000000-3b12-4a1e-9c55-0242ac120099 sent", True),
         ('msg="connection refused" n=1', 'msg="disk is full" n=2', False),
+        ("low stock sku=CAP-NVY left=4", "low stock sku=SOCK-3PK left=2", True),
+        ("failed reason=timeout", "failed reason=refused", False),
         ("pool empty", "pool full", False),
     ],
 )
