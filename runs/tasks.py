@@ -5,11 +5,13 @@ returns, `enqueue` gives up quickly when the broker does not answer, and `reap` 
 """
 
 import functools
+import importlib
 import time
 from collections.abc import Iterable
+from types import ModuleType
 
 import structlog
-from celery import current_app, shared_task
+from celery import current_app, shared_task, signals
 from django.conf import settings
 from django.db import connection
 from kombu.connection import Connection
@@ -26,12 +28,35 @@ QUIET_AFTER_FAILURE_S = 1.0
 REAPER_LOCK = 7_203_400
 
 
+def _worker() -> ModuleType:
+    """The module with the loop, models and tools: only workers load it, not those who merely enqueue."""
+    return importlib.import_module("runs.worker")
+
+
+@signals.worker_ready.connect
+def _start_loop(**_kwargs: object) -> None:
+    _worker().current()
+
+
+@signals.worker_shutting_down.connect
+def _hand_runs_back(**_kwargs: object) -> None:
+    """Sent from the signal handler of SIGTERM, SIGINT and SIGQUIT."""
+    loop = _worker().started()
+    if loop is not None:
+        loop.begin_shutdown()
+
+
+@signals.worker_shutdown.connect
+def _close_loop(**_kwargs: object) -> None:
+    loop = _worker().started()
+    if loop is not None:
+        loop.close()
+
+
 @shared_task(name="runs.tasks.drive_run")
 def drive_run(run_id: str) -> None:
     """Drive the run to its end, if it is still there to be claimed."""
-    from runs import worker  # the loop, models and tools are the worker's: whoever only enqueues loads none of it
-
-    worker.current().drive(run_id)
+    _worker().current().drive(run_id)
 
 
 @shared_task(name="runs.tasks.reap")

@@ -15,7 +15,6 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import structlog
-from celery import signals
 from django.db import Error
 
 from runs import driver, lifecycle, live
@@ -151,18 +150,6 @@ def current() -> WorkerLoop:
         return _started()
 
 
-@signals.worker_ready.connect
-def _start(**_kwargs: object) -> None:
-    current()
-
-
-@signals.worker_shutting_down.connect
-def _begin_shutdown(**_kwargs: object) -> None:
-    if _started.cache_info().currsize:
-        _started().begin_shutdown()
-
-
-@signals.worker_shutdown.connect
-def _close(**_kwargs: object) -> None:
-    if _started.cache_info().currsize:
-        current().close()
+def started() -> WorkerLoop | None:
+    """The loop of this worker process, if it was started. Takes no lock: also for signal handlers."""
+    return _started() if _started.cache_info().currsize else None
