@@ -57,6 +57,8 @@ def run_of_the_tests() -> dict[str, Invocation]:
         ),
         invocation("inv_none", nothing, status=EvidenceStatus.NO_EVIDENCE),
         invocation("inv_again", nothing, status=EvidenceStatus.DEDUPLICATED),
+        invocation("inv_seen", EvidenceRef("$.lines[0].text", LINE), status=EvidenceStatus.DEDUPLICATED),
+        invocation("inv_twice", EvidenceRef("$.t", "request took 15000 ms, then request took 15 s")),
         invocation("inv_odd", nothing, status=EvidenceStatus.OK),
         invocation("inv_failed", failed, status=EvidenceStatus.FAILED),
         invocation("inv_timeout", failed, status=EvidenceStatus.TIMEOUT),

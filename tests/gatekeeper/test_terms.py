@@ -66,6 +66,8 @@ SUPPORTED = [
     ("at 10:42", "2031-03-04T10:42:17.123Z"),
     ("at 9:05", "at 09:05:00"),
     ("on 2031-03-04", "2031/03/04 10:42:17"),
+    ("at 10:42Z", "at 10:42+00:00"),
+    ("100 and 200", "[100,200,300]"),
     ("hikaripool-1", "HikariPool-1 - Connection"),
     ("HikariPool", "com.zaxxer.hikari.HikariPool"),
     ("order-service", "order-service-7d9f8b6c5-x2x4z"),
@@ -134,6 +136,7 @@ def test_an_excerpt_that_stops_inside_a_number_does_not_support_the_rest() -> No
     cut = Source(text, 0, text.index("30000") + 2)
     assert [term.text for term in unsupported_terms("a timeout of 30", [cut])] == ["30"]
     assert unsupported_terms("a timeout of 30000", [Source(text, 0, text.index("ms"))]) == []
+    assert unsupported_terms("used 93 of it", [Source("used 93.0 of it", 0, len("used 93"))]) != []
 
 
 def test_ignored_names_need_no_support() -> None:
