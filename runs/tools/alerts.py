@@ -108,7 +108,7 @@ def matchers_of(query: AlertsQuery) -> dict[str, str]:
         found = _MATCHER.fullmatch(text)
         if found is None or found[2][:1] == "~":
             raise ToolRejected(
-                f"{text[:60]!r} is not label=value; only equality can be asked for.", error_code="BAD_MATCHER"
+                "A matcher is not label=value; only equality can be asked for.", error_code="BAD_MATCHER"
             )
         matchers[found[1]] = found[2]
     return matchers

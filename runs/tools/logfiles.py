@@ -100,10 +100,13 @@ def list_files(folder: Path) -> list[LogFile]:
         folders.sort()
         for name in sorted(names):
             path = Path(directory, name)
-            real = path.resolve()
-            if not real.is_relative_to(root) or not real.is_file():
-                continue
-            stat = real.stat()
+            try:
+                real = path.resolve()
+                if not real.is_relative_to(root) or not real.is_file():
+                    continue
+                stat = real.stat()
+            except (OSError, RuntimeError):
+                continue  # rotated away in this moment, or a link that leads in circles
             file = LogFile(real, path.relative_to(root).as_posix(), stat.st_size, stat.st_mtime)
             found.setdefault((stat.st_dev, stat.st_ino), file)
     return sorted(found.values(), key=lambda file: file.name)

@@ -114,9 +114,7 @@ def _levels(asked: str | list[str] | None) -> frozenset[Level]:
     for name in names:
         level = level_named(name.strip().removesuffix("+"))
         if level is None:
-            raise ToolRejected(
-                f"{name[:40]!r} is no log level; known are {', '.join(LEVEL_NAMES)}.", error_code="BAD_LEVEL"
-            )
+            raise ToolRejected(f"A log level is unknown; known are {', '.join(LEVEL_NAMES)}.", error_code="BAD_LEVEL")
         levels.add(level)
     return frozenset(levels) if exact else frozenset(level for level in Level if level >= min(levels))
 

@@ -16,7 +16,7 @@ _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 _RELATIVE = re.compile(r"(?:now)?\s*([+-])\s*(\S+)")
 _EPOCH = re.compile(r"\d{9,10}(?:\.\d+)?|\d{13}")
 _LONGEST = timedelta(days=366)
-_SHOWN = 60
+_LONGEST_TEXT = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,10 @@ def parse_duration(text: str) -> timedelta:
     text = text.strip().lower()
     if re.fullmatch(r"\d{1,9}(?:\.\d{1,6})?", text):
         seconds = float(text)
-    elif len(text) <= _SHOWN and _DURATION.fullmatch(text):
+    elif len(text) <= _LONGEST_TEXT and _DURATION.fullmatch(text):
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(text))
     else:
-        raise ToolRejected(
-            f"{text[:_SHOWN]!r} is no duration; write one such as 30s, 15m or 1h30m.", error_code="BAD_DURATION"
-        )
+        raise ToolRejected("A duration cannot be read; write one such as 30s, 15m or 1h30m.", error_code="BAD_DURATION")
     if not 0 < seconds <= _LONGEST.total_seconds():
         raise ToolRejected("A duration must be longer than 0 and at most a year.", error_code="BAD_DURATION")
     return timedelta(seconds=seconds)
@@ -82,7 +80,7 @@ def parse_instant(text: str, now: datetime) -> datetime:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ToolRejected(
-            f"{text[:_SHOWN]!r} is no time; write ISO 8601 such as 2026-01-31T10:00:00Z, or -15m, or now.",
+            "A time cannot be read; write ISO 8601 such as 2026-01-31T10:00:00Z, or -15m, or now.",
             error_code="BAD_TIME",
         ) from error
 

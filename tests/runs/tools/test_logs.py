@@ -207,6 +207,8 @@ async def test_links_out_of_the_folder_and_binary_files_are_not_read(tmp_path: P
     write(tmp_path / "outside.log", "2026-11-12T10:00:00Z ERROR outside\n")
     (folder / "link.log").symlink_to(tmp_path / "outside.log")
     (folder / "up").symlink_to(tmp_path)
+    (folder / "circle.log").symlink_to(folder / "circle.log")
+    (folder / "nowhere.log").symlink_to(folder / "gone.log")
     (folder / "inside.log").symlink_to(folder / "gateway.jsonl")
     (folder / "core.bin").write_bytes(b"\x7fELF\0\0 2026-11-12T10:00:00Z ERROR outside\n")
     result = await query(folder, text="outside")
