@@ -3,6 +3,7 @@
 A failed rule caps the verdict at LOW_CONFID; a report about another alert is withheld.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -56,8 +57,8 @@ def _about_the_alert(
 
 
 def _tools_tried(invocations: Mapping[str, KeptInvocation]) -> AiopsFinding:
-    kinds = {kept.record.source_kind for kept in invocations.values()}
-    missing = [kind.value.lower() for kind in (SourceKind.TELEMETRY, SourceKind.KNOWLEDGE) if kind not in kinds]
+    wanted = (SourceKind.TELEMETRY, SourceKind.KNOWLEDGE)
+    missing = [k.value.lower() for k in wanted if not any(kept.reached(k) for kept in invocations.values())]
     reason = f"not tried: {', '.join(missing)}" if missing else "telemetry and knowledge were both tried"
     return AiopsFinding("AR003_TOOLS_TRIED", not missing, reason)
 
@@ -100,5 +101,8 @@ def _said(claim: Claim, invocations: Mapping[str, KeptInvocation]) -> str:
 
 
 def _mentions(text: str, names: frozenset[str]) -> bool:
+    """As words of their own: `db` is not in `feedback`, but `cart` is in `cart-5f9c6b7d4-8vq2m`."""
     lowered = text.lower()
-    return any(name in lowered for name in names)
+    return any(
+        name in lowered and re.search(rf"(?<![a-z0-9_]){re.escape(name)}(?![a-z0-9_])", lowered) for name in names
+    )

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
-from runs.errors import ConfigurationError, ModelContractViolated, ModelError, ModelUnavailable
-from runs.harness.context import RunContext
+from runs.errors import BudgetExhausted, ConfigurationError, ModelContractViolated, ModelError, ModelUnavailable
+from runs.harness.context import MAX_CALLS_A_STEP, RunContext
 from runs.harness.events import Emission, EventType, ModelCall, ModelStep, Reasoning, Record, StepClosed, StepOpened
 from runs.harness.ports import Message, ModelReply, ModelRequest, Role, ToolSpec, Usage
 from runs.harness.run import Spending
@@ -16,6 +16,7 @@ from runs.harness.wire import OUTPUTS, SCHEMA_NAMES
 
 BACKOFF_BASE_S = 0.5
 BACKOFF_CAP_S = 20.0
+CODE_LIMIT = 60
 
 AGENT_NAMES: dict[Role, str] = {
     Role.ROUTER: "Router",
@@ -97,8 +98,7 @@ async def ask(ctx: RunContext, role: Role, messages: tuple[Message, ...], tools:
         _close(ctx, step, base, tally, started, None, error_code="CANCELLED")
         raise
     except Exception as error:
-        code = error.error_code if isinstance(error, ModelError) else type(error).__name__
-        _close(ctx, step, base, tally, started, None, error_code=code)
+        _close(ctx, step, base, tally, started, None, error_code=_code_of(error))
         raise
     _close(ctx, step, base, tally, started, answer, error_code=None)
     return answer
@@ -113,9 +113,13 @@ async def _attempts(ctx: RunContext, request: ModelRequest, step: StepOpened, ta
         except ModelUnavailable as error:
             if not error.transient or tally.attempts >= limit:
                 raise
+            ctx.budget.check_model_call(request.role, ctx.kit.clock.monotonic())
             wait = _backoff(tally.attempts, error.retry_after, ctx.kit.ids.jitter())
-            if wait >= ctx.budget.limits.deadline_s - ctx.budget.elapsed(ctx.kit.clock.monotonic()):
+            now = ctx.kit.clock.monotonic()
+            if wait >= ctx.budget.limits.deadline_s - ctx.budget.elapsed(now):
                 raise
+            if wait >= ctx.budget.seconds_left(request.role, now):
+                raise BudgetExhausted("deadline") from error
             await ctx.kit.clock.sleep(wait)
             ctx.budget.check_model_call(request.role, ctx.kit.clock.monotonic())
 
@@ -125,9 +129,11 @@ async def _attempt(ctx: RunContext, request: ModelRequest, step: StepOpened, tal
     model = ctx.kit.models[request.role]
     at, started = ctx.kit.clock.now(), ctx.kit.clock.monotonic()
     status, code, reply = "ERROR", None, None
+    # A searching call must not eat the time that is kept for judging and releasing.
+    patience = min(ctx.kit.limits.model_timeout_s, ctx.budget.seconds_left(request.role, started))
     ctx.budget.model_calls += 1
     try:
-        async with asyncio.timeout(ctx.kit.limits.model_timeout_s):
+        async with asyncio.timeout(patience):
             reply = await model.complete(request)
         status = "OK"
         return reply
@@ -138,16 +144,22 @@ async def _attempt(ctx: RunContext, request: ModelRequest, step: StepOpened, tal
         status, code = "CANCELLED", "CANCELLED"
         raise
     except ModelError as error:
-        code = error.error_code
+        code = _code_of(error)
         status = "TIMEOUT" if code == "TIMEOUT" else "ERROR"
         raise
     except Exception as error:
-        code = type(error).__name__
+        code = _code_of(error)
         raise
     finally:
         usage = reply.usage if reply else None
         _count(ctx, tally, usage)
         ctx.pass_on(Emission(None, (_call_record(ctx, step, tally.attempts, status, code, reply, at, started),)))
+
+
+def _code_of(error: Exception) -> str:
+    if isinstance(error, BudgetExhausted):
+        return "BUDGET_EXHAUSTED"
+    return (error.error_code if isinstance(error, ModelError) else type(error).__name__)[:CODE_LIMIT]
 
 
 def _call_record(
@@ -195,9 +207,9 @@ def _count(ctx: RunContext, tally: _Tally, usage: Usage | None) -> None:
 
 
 def _backoff(attempt: int, retry_after: float | None, jitter: float) -> float:
-    """Seconds: what the server asked for, else doubling from half a second, with up to 50 % jitter."""
-    wait = retry_after if retry_after is not None else BACKOFF_BASE_S * 2 ** (attempt - 1)
-    return min(BACKOFF_CAP_S, wait) * (1 + jitter / 2)
+    """Seconds: what the server asked for, else doubling from half a second to the cap, with up to 50 % jitter."""
+    wait = min(BACKOFF_CAP_S, BACKOFF_BASE_S * 2 ** (attempt - 1)) if retry_after is None else max(0.0, retry_after)
+    return wait * (1 + jitter / 2)
 
 
 def _read(request: ModelRequest, step_id: str, reply: ModelReply) -> Answer:
@@ -220,7 +232,7 @@ def _close(
     error_code: str | None,
 ) -> None:
     status = "COMPLETED" if answer is not None else "FAILED"
-    calls = answer.reply.tool_calls if answer else ()
+    calls = answer.reply.tool_calls[:MAX_CALLS_A_STEP] if answer else ()
     now = ctx.kit.clock.now()
     output = _output_summary(ctx, answer, error_code)
     records: list[Record] = [
@@ -243,7 +255,7 @@ def _close(
             "attempts": tally.attempts,
             "input_tokens": tally.input_tokens,
             "output_tokens": tally.output_tokens,
-            "tool_names": tuple(ctx.tool_label(c.name) for c in calls),
+            "tool_names": tuple(dict.fromkeys(ctx.tool_label(c.name) for c in calls)),
             "error_code": error_code or ("CONTRACT" if answer and answer.violation else None),
         }
     )

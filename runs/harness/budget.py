@@ -52,17 +52,21 @@ class Budget:
         """Raises `BudgetExhausted` when `role` may not make one more call."""
         limits = self.limits
         if role in CONCLUDING_ROLES:
-            calls, tokens, seconds = limits.max_model_calls, limits.max_tokens, limits.deadline_s
+            calls, tokens = limits.max_model_calls, limits.max_tokens
         else:
             calls = limits.max_model_calls - limits.reserved_model_calls
             tokens = int(limits.max_tokens * (1 - limits.reserved_token_share))
-            seconds = limits.deadline_s * limits.soft_deadline_share
         if self.model_calls >= calls:
             raise BudgetExhausted("model_calls")
         if self.tokens >= tokens:
             raise BudgetExhausted("tokens")
-        if self.elapsed(now) >= seconds:
+        if self.seconds_left(role, now) <= 0:
             raise BudgetExhausted("deadline")
+
+    def seconds_left(self, role: Role, now: float) -> float:
+        """Until the mark that holds for `role`: the soft one for who searches, the deadline for who concludes."""
+        share = 1.0 if role in CONCLUDING_ROLES else self.limits.soft_deadline_share
+        return self.limits.deadline_s * share - self.elapsed(now)
 
     def must_conclude(self, now: float) -> bool:
         """True when the next searching call is the last one that is sure to be allowed."""

@@ -7,17 +7,19 @@ from gatekeeper.types import Claim, SourceKind, Verdict
 from runs.errors import BudgetExhausted, ModelError
 from runs.harness import aiopsrules, drafts, inputs, release, verification
 from runs.harness.asking import ask
-from runs.harness.context import RunContext
+from runs.harness.context import LABEL_LIMIT, RunContext
 from runs.harness.digest import content_digest
 from runs.harness.events import AiopsRules, EventType, ReleaseDecided
 from runs.harness.gating import Gated, input_texts
 from runs.harness.ports import Role
-from runs.harness.run import Conclusion, PublishedResult, SafeContent, Settled
+from runs.harness.run import MAX_LOOKED_AT, Conclusion, PublishedResult, SafeContent, Settled
 from runs.harness.wire import ComposerOutput
 
 RELEASED = "RELEASED"
 RELEASED_LOW = "RELEASED_LOW_CONFIDENCE"
 WITHHELD = "WITHHELD"
+
+SOURCE_NOT_AT_FAULT = frozenset({"INVALID_ARGUMENTS", "UNKNOWN_TOOL", "TOOL_CAP", "TOOL_BUDGET", "SAME_CALL_FAILED"})
 
 
 @dataclass(slots=True)
@@ -166,7 +168,7 @@ def _limitations(ctx: RunContext, judgement: Judgement, gated: Gated) -> list[st
     said += ctx.limitations
     failed: dict[str, set[str]] = {}
     for kept in ctx.invocations.values():
-        if not kept.record.success and kept.record.error_code not in {"INVALID_ARGUMENTS", "UNKNOWN_TOOL"}:
+        if not kept.record.success and kept.record.error_code not in SOURCE_NOT_AT_FAULT:
             failed.setdefault(kept.record.tool_name, set()).add(kept.record.error_code or "FAILED")
     said += [
         f"{tool} failed ({', '.join(sorted(codes))}): what it would have shown is unknown."
@@ -238,10 +240,11 @@ def looked_at_lines(ctx: RunContext) -> list[str]:
     for kept in ctx.invocations.values():
         counts = tools.setdefault(kept.record.tool_name, {})
         counts[kept.record.evidence_status] = counts.get(kept.record.evidence_status, 0) + 1
-    return [
-        f"{tool}: " + ", ".join(f"{count} × {status}" for status, count in sorted(counts.items()))
+    lines = [
+        f"{tool[:LABEL_LIMIT]}: " + ", ".join(f"{count} × {status}" for status, count in sorted(counts.items()))
         for tool, counts in sorted(tools.items())
     ]
+    return lines[:MAX_LOOKED_AT]
 
 
 def _rules_json(judgement: Judgement) -> dict[str, Any]:

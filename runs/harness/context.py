@@ -23,6 +23,9 @@ from runs.harness.ports import SourceDocument
 from runs.harness.run import Emitted, Kit, RunInput
 
 UNKNOWN_TOOL = "(unknown tool)"
+LABEL_LIMIT = 100
+MAX_CALLS_A_STEP = 16
+"""Tool calls of one reply beyond these are left out, as if they had not been asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,9 @@ class KeptInvocation:
 
     record: InvocationRecord
     documents: tuple[SourceDocument, ...]
+
+    def reached(self, kind: SourceKind) -> bool:
+        return self.record.source_kind == kind and self.record.evidence_status != EvidenceStatus.REJECTED
 
     def for_gate(self) -> Invocation:
         record = self.record
@@ -118,7 +124,7 @@ class RunContext:
 
     def tool_label(self, name: str) -> str:
         """A tool's name for the trace; a name that the model made up is its own text and stays out."""
-        return name if name in self.kit.tools else UNKNOWN_TOOL
+        return name[:LABEL_LIMIT] if name in self.kit.tools else UNKNOWN_TOOL
 
     # ---- remembering ----
 
@@ -134,7 +140,8 @@ class RunContext:
         return {id_: kept.for_gate() for id_, kept in self.invocations.items()}
 
     def tried(self, kind: SourceKind) -> bool:
-        return any(kept.record.source_kind == kind for kept in self.invocations.values())
+        """Whether a source of this kind was really asked: a refused call never reached it."""
+        return any(kept.reached(kind) for kept in self.invocations.values())
 
     def evidence_tool_tried(self) -> bool:
         return self.tried(SourceKind.TELEMETRY) or self.tried(SourceKind.KNOWLEDGE)

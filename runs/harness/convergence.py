@@ -39,6 +39,10 @@ class Convergence:
     rounds: int = 0
     stale: int = 0
 
+    def resume(self) -> None:
+        """The conversation goes on with a new order: what is stale is counted anew, the calls made are remembered."""
+        self.stale = 0
+
     def observe(self, keys: list[str], *, new_evidence: bool) -> Stop | None:
         """Takes in one round of calls and says why to stop, if there is a reason."""
         self.rounds += 1

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from gatekeeper.types import Draft
 from runs.harness import drafts, inputs
 from runs.harness.asking import Answer, ask
-from runs.harness.context import RunContext
+from runs.harness.context import MAX_CALLS_A_STEP, RunContext
 from runs.harness.convergence import Convergence, Stop
 from runs.harness.events import ConvergenceStop, EventType
 from runs.harness.ports import AssistantMessage, Message, Role, ToolSpec
@@ -22,7 +22,10 @@ STOP_SENTENCES = {
 
 @dataclass(slots=True)
 class Executor:
-    """One conversation for the whole run: a later EXECUTE or the repair round goes on where it stood."""
+    """One conversation for the whole run: a later EXECUTE or the repair round goes on where it stood.
+
+    `violation` says how the latest answer broke its contract; `draft` is the latest that could be read.
+    """
 
     ctx: RunContext
     role: Role
@@ -31,7 +34,14 @@ class Executor:
     messages: list[Message] = field(default_factory=list)
     draft: Draft = drafts.EMPTY
     violation: str | None = None
+    convergence: Convergence = field(default_factory=Convergence)
     stopped: Stop | None = None
+    stops: int = 0
+
+    @property
+    def deaf(self) -> bool:
+        """Offering tools again is pointless: it was stopped twice, or gave no draft when told to conclude."""
+        return self.stops > 1 or (self.stops == 1 and self.violation is not None)
 
     async def work(self, opening: Message) -> Draft:
         """Goes on from `opening` until the model gives a draft. Raises `BudgetExhausted`, `ModelError`.
@@ -39,38 +49,45 @@ class Executor:
         The draft so far stays in `self.draft` whatever is raised.
         """
         self.messages.append(opening)
-        convergence = Convergence()
+        self.convergence.resume()
         concluding = reminded = False
         while True:
-            if not concluding and self.ctx.budget.must_conclude(self.ctx.kit.clock.monotonic()):
+            if not concluding and (reason := self._reason_to_conclude()):
                 concluding = True
-                self.messages.append(inputs.executor_concludes(STOP_SENTENCES["BUDGET"]))
+                self.messages.append(inputs.executor_concludes(STOP_SENTENCES[reason]))
             answer = await ask(self.ctx, self.role, tuple(self.messages), () if concluding else self.specs)
             if answer.reply.tool_calls and answer.parsed is None and not concluding:
-                stop = await self._call_tools(answer, convergence)
+                stop = await self._call_tools(answer)
                 if stop is not None:
                     concluding = True
                     self._tell_stop(stop)
                 continue
             self.messages.append(AssistantMessage(answer.reply.text or ""))
-            if answer.violation is not None and not reminded and not self._out_of_calls():
-                reminded = True
-                self.messages.append(inputs.executor_reminded(answer.violation))
-                continue
-            return self._take(answer)
+            self._take(answer)
+            if answer.violation is None or reminded or self._out_of_calls():
+                return self.draft
+            reminded = True
+            self.messages.append(inputs.executor_reminded(answer.violation))
+
+    def _reason_to_conclude(self) -> str | None:
+        """A key of STOP_SENTENCES where no tools are offered any more."""
+        if self.stopped is not None and self.deaf:
+            return self.stopped.reason
+        return "BUDGET" if self.ctx.budget.must_conclude(self.ctx.kit.clock.monotonic()) else None
 
     def _out_of_calls(self) -> bool:
         return self.ctx.budget.searching_calls_left() == 0
 
-    async def _call_tools(self, answer: Answer, convergence: Convergence) -> Stop | None:
-        calls = answer.reply.tool_calls
+    async def _call_tools(self, answer: Answer) -> Stop | None:
+        calls = answer.reply.tool_calls[:MAX_CALLS_A_STEP]
         self.messages.append(AssistantMessage(answer.reply.text, calls))
         round_ = await self.toolbox.call(answer.step_id, calls)
         self.messages.extend(round_.messages)
-        return convergence.observe(list(round_.keys), new_evidence=round_.new_evidence)
+        return self.convergence.observe(list(round_.keys), new_evidence=round_.new_evidence)
 
     def _tell_stop(self, stop: Stop) -> None:
         self.stopped = stop
+        self.stops += 1
         tool = self.ctx.tool_label(stop.tool_name) if stop.tool_name else None
         self.ctx.emit(
             EventType.CONVERGENCE_STOP,
@@ -80,10 +97,12 @@ class Executor:
         )
         self.messages.append(inputs.executor_concludes(STOP_SENTENCES[stop.reason]))
 
-    def _take(self, answer: Answer) -> Draft:
+    def _take(self, answer: Answer) -> None:
+        """An answer with nothing in it to read leaves the draft before it as the last that counts."""
         self.violation = answer.violation
         if isinstance(answer.parsed, ExecutorEvidence):
             self.draft = drafts.from_wire(answer.parsed)
-        else:
-            self.draft = drafts.salvage(answer.reply.text)
-        return self.draft
+            return
+        salvaged = drafts.salvage(answer.reply.text)
+        if salvaged.claims or not self.draft.claims:
+            self.draft = salvaged

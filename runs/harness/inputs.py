@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from gatekeeper.text import fold
 from gatekeeper.types import Claim
 from runs.harness.context import KeptInvocation, RunContext
 from runs.harness.ports import Tool, UserMessage
@@ -162,6 +163,8 @@ def context_of(text: str, excerpt: str) -> str:
     """The whole line or paragraph around an excerpt, at most CONTEXT_CHARS."""
     if len(text) <= CONTEXT_CHARS:
         return text
+    if excerpt not in text:
+        text, excerpt = fold(text), fold(excerpt)
     at = max(0, text.find(excerpt))
     start = max(0, text.rfind("\n\n", 0, at) + 2 if "\n\n" in text[:at] else 0)
     end = text.find("\n\n", at + len(excerpt))

@@ -33,18 +33,21 @@ NO_WORDS = ComposerOutput(conclusion="", scope="", statements=[], limitations=[]
 
 PROOF_OF_ABSENCE = re.compile(
     r"""
-    \brul(?:e[sd]?|ing)\s+(?:\w+\s+)?out\b
+    \brul(?:e[sd]?|ing)\s+(?:\w+\s+){0,3}out\b
   | \bconfirm(?:ed|s)?\s+(?:that\s+)?(?:there\s+(?:is|are|was|were)\s+)?(?:none|no\b|not\b|nothing|(?:the\s+)?absence)
-  | \b(?:is|are|was|were|can\s+be|definitely|certainly|safely)\s+(?:be\s+)?excluded\b
+  | \b(?:is|are|was|were|be|been|definitely|certainly|safely)\s+excluded\b
+  | \bcan\s+(?!not\b)(?:\w+\s+)?exclude\b
   | \bproof\s+of\s+absence
   | \b(?:prov(?:es?|en|ed)|proof)\s+(?:that\s+)?(?:there\s+(?:is|are|was|were)\s+)?(?:no\b|not\b|nothing)
   | \bdefinitely\s+(?:no\b|not\b|nothing)
-  | 已?排除 | (?:可以|能够?)排除 | 确认(?:没有|无|不存在|并?未) | 证明(?:没有|无|不存在|并?未) | 肯定(?:没有|不是|无)
+  | 已?(?<!故障)排除(?!故障) | 确认(?:没有|无(?!误)|不存在|并?未) | 证明(?:没有|无|不存在|并?未) | 肯定(?:没有|不是|无)
     """,
     re.IGNORECASE | re.VERBOSE,
 )
 _DENIED = re.compile(
-    r"(?:\bnot|n't|\bno|\bnever|\bnor|cannot|without|不能|并不|不是|没有|无法|未)\s*(?:\w+\s+){0,2}$", re.IGNORECASE
+    r"(?:(?:\bnot|n't|\bno|\bnever|\bnor|cannot|without)(?!\s+(?:doubt|question|only)\b)\s*(?:\w+\s+){0,2}"
+    r"|(?:不|没有|没|无法|难以|未|尚未)(?:完全|能够?|可以?|被|曾|得到)*\s*)$",
+    re.IGNORECASE,
 )
 
 

@@ -192,6 +192,9 @@ class PublishedResult(BaseModel):
     source_documents: Annotated[list[SourceDocumentRef], Field(alias="sourceDocuments", max_length=10)]
 
 
+MAX_LOOKED_AT = 40
+
+
 class SafeContent(BaseModel):
     """What every finished run may say to anyone: bounded, nothing of a draft."""
 
@@ -200,7 +203,8 @@ class SafeContent(BaseModel):
     headline: Annotated[str, Field(max_length=300)]
     reason: Annotated[str, Field(max_length=1000)]
     looked_at: Annotated[
-        list[Annotated[str, Field(max_length=300)]], Field(alias="lookedAt", max_length=40, default_factory=list)
+        list[Annotated[str, Field(max_length=300)]],
+        Field(alias="lookedAt", max_length=MAX_LOOKED_AT, default_factory=list),
     ]
 
 

@@ -33,7 +33,7 @@ def parse_reply(text: str | None, output: type[Output]) -> Output:
     if len(text) > MAX_TEXT_CHARS:
         raise ModelContractViolated(f"The answer is longer than {MAX_TEXT_CHARS} characters.", error_code="NOT_JSON")
     first_fault: ValidationError | None = None
-    for candidate in _objects(text):
+    for candidate in objects_in(text):
         try:
             return output.model_validate(candidate)
         except ValidationError as error:
@@ -43,8 +43,18 @@ def parse_reply(text: str | None, output: type[Output]) -> Output:
     raise ModelContractViolated(f"The answer does not fit: {_told(first_fault)}.", error_code="SCHEMA") from None
 
 
+def objects_in(text: str) -> Iterator[dict[str, Any]]:
+    """JSON objects of a text, likeliest first. None of a text longer than MAX_TEXT_CHARS.
+
+    NUL, which no database stores as text, comes out as U+FFFD.
+    """
+    if len(text) > MAX_TEXT_CHARS:
+        return
+    found = _objects(text)
+    yield from map(_without_nul, found) if "\\u0000" in text else found
+
+
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """JSON objects of a text, likeliest first."""
     for candidate in (text, *_FENCE.findall(text)):
         found = _loads(candidate.strip().removeprefix("\ufeff"))
         if isinstance(found, dict):
@@ -59,6 +69,14 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError):
             pass  # not an object that starts here; the next brace may open one
         position = text.find("{", end)
+
+
+def _without_nul(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd")
+    if isinstance(value, dict):
+        return {_without_nul(key): _without_nul(item) for key, item in value.items()}
+    return [_without_nul(item) for item in value] if isinstance(value, list) else value
 
 
 def _refuse_constant(name: str) -> Any:

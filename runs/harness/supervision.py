@@ -47,7 +47,7 @@ async def search(ctx: RunContext, executor: Executor) -> Draft:
 
 
 async def _decide(ctx: RunContext, progress: Progress, executor: Executor, round_no: int, left: int) -> str:
-    allowed = allowed_choices(ctx, progress, left)
+    allowed = ["FINISH"] if executor.deaf else allowed_choices(ctx, progress, left)
     message = inputs.for_supervisor(
         ctx,
         round_no=round_no,

@@ -48,7 +48,7 @@ def _fitting(refs: Sequence[EvidenceRef], room: int) -> tuple[list[EvidenceRef],
     shown: list[EvidenceRef] = []
     used = 0
     for ref in refs:
-        size = min(len(ref.text), MAX_REF_CHARS) + len(ref.raw_path) + 32
+        size = len(_dump(_cut(ref.text))) + len(ref.raw_path) + 32
         if shown and used + size > room:
             break
         shown.append(ref)

@@ -3,15 +3,16 @@
 import asyncio
 import json
 import logging
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
 from gatekeeper.types import EvidenceStatus, SourceKind
 from runs.errors import ToolError, ToolFailed, ToolRejected
-from runs.harness.context import UNKNOWN_TOOL, KeptInvocation, RunContext
+from runs.harness.context import KeptInvocation, RunContext
 from runs.harness.convergence import call_key
 from runs.harness.events import EventType, InvocationRecord, ToolInvoked
 from runs.harness.ports import Tool, ToolCall, ToolContext, ToolMessage, ToolResult
@@ -23,6 +24,10 @@ log = logging.getLogger(__name__)
 
 SAME_CALL = "SAME_CALL_IN_RUN"
 MAX_PARAM_CHARS = 2_000
+MAX_ARGUMENT_CHARS = 100_000
+MAX_DEPTH = 32
+
+Outcome: TypeAlias = ToolResult | ToolError | TimeoutError
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +68,36 @@ class Toolbox:
 
     async def call(self, step_id: str, calls: tuple[ToolCall, ...]) -> Round:
         """Runs `calls` side by side, equal ones once; ids are given in the order of the calls."""
-        prepared = [self._prepare(call) for call in calls]
+        prepared: list[Prepared] = []
         first: dict[str, Prepared] = {}
-        for item in prepared:
+        for call in calls:
+            item = self._prepare(call, first)
+            prepared.append(item)
             if item.refusal is None and item.key not in self.answered:
                 first.setdefault(item.key, item)
-        outcomes = await self._run_all(list(first.values()))
+        outcomes: dict[str, Outcome] = {}
+        try:
+            await asyncio.gather(*(self._run(item, outcomes) for item in first.values()))
+        except asyncio.CancelledError:
+            cancelled = ToolFailed("The run was cancelled during this call.", error_code="CANCELLED")
+            for item in first.values():
+                outcomes.setdefault(item.invocation_id, cancelled)
+            self._settle_all(step_id, prepared, outcomes)
+            raise
+        return self._settle_all(step_id, prepared, outcomes)
+
+    def _settle_all(self, step_id: str, prepared: list[Prepared], outcomes: Mapping[str, Outcome]) -> Round:
         messages, new = [], False
         for item in prepared:
-            outcome = outcomes.get(item.invocation_id)
-            message, brought = self._settle(step_id, item, outcome)
+            message, brought = self._settle(step_id, item, outcomes.get(item.invocation_id))
             messages.append(message)
             new = new or brought
         return Round(tuple(messages), tuple(item.key for item in prepared), new)
 
     # ---- before the call ----
 
-    def _prepare(self, call: ToolCall) -> Prepared:
+    def _prepare(self, call: ToolCall, pending: Container[str]) -> Prepared:
+        """`pending`: keys of calls that are about to be made; the same call again costs nothing."""
         ctx = self.ctx
         params, refusal, arguments = _loads(call.arguments), None, None
         tool = ctx.kit.tools.get(call.name)
@@ -90,7 +108,7 @@ class Toolbox:
             if arguments is not None:
                 params = arguments.model_dump(mode="json", exclude_none=True)
         key = call_key(call.name, params)
-        if refusal is None and key not in self.answered:
+        if refusal is None and key not in self.answered and key not in pending:
             refusal = self._cap(tool)
         ctx.budget.tool_calls += 1
         ctx.kit.spend(Spending(tool_calls=1))
@@ -125,11 +143,7 @@ class Toolbox:
 
     # ---- the call ----
 
-    async def _run_all(self, items: list[Prepared]) -> dict[str, ToolResult | ToolError | TimeoutError]:
-        outcomes = await asyncio.gather(*(self._run(item) for item in items))
-        return {item.invocation_id: outcome for item, outcome in zip(items, outcomes, strict=True)}
-
-    async def _run(self, item: Prepared) -> ToolResult | ToolError | TimeoutError:
+    async def _run(self, item: Prepared, outcomes: dict[str, Outcome]) -> None:
         ctx = self.ctx
         tool = ctx.kit.tools[item.call.name]
         breaker = ctx.kit.breakers.get(tool.name)
@@ -142,7 +156,7 @@ class Toolbox:
             seen_in_run=ctx.seen_documents(),
             seen_in_session=ctx.run.seen_documents,
         )
-        outcome: ToolResult | ToolError | TimeoutError
+        outcome: Outcome
         try:
             async with asyncio.timeout(ctx.kit.limits.tool_timeout_s):
                 outcome = await tool.run(item.arguments, context)
@@ -155,13 +169,11 @@ class Toolbox:
             outcome = ToolFailed(f"{tool.name} failed unexpectedly.", error_code="INTERNAL")
         if breaker is not None:
             (breaker.failed if isinstance(outcome, TimeoutError | ToolFailed) else breaker.succeeded)()
-        return outcome
+        outcomes[item.invocation_id] = outcome
 
     # ---- after the call ----
 
-    def _settle(
-        self, step_id: str, item: Prepared, outcome: ToolResult | ToolError | TimeoutError | None
-    ) -> tuple[ToolMessage, bool]:
+    def _settle(self, step_id: str, item: Prepared, outcome: Outcome | None) -> tuple[ToolMessage, bool]:
         """Records one call and words its answer. True where it brought evidence not seen before."""
         if item.refusal is not None:
             return self._refused(step_id, item, item.refusal, EvidenceStatus.REJECTED), False
@@ -175,11 +187,17 @@ class Toolbox:
             status = EvidenceStatus.REJECTED if isinstance(outcome, ToolRejected) else EvidenceStatus.FAILED
             error = ToolAnswerError(code=outcome.error_code, message=outcome.safe_message[:1000])
             return self._refused(step_id, item, error, status), False
+        try:
+            message = self._answered(step_id, item, outcome)
+        except (ValueError, TypeError, RecursionError):
+            log.exception("tool %s gave a result that is not JSON", item.call.name)
+            error = ToolAnswerError(code="MALFORMED_RESULT", message="The tool's result could not be read.")
+            return self._refused(step_id, item, error, EvidenceStatus.FAILED), False
         self.answered[item.key] = item.invocation_id
         texts = {ref.text for ref in outcome.evidence_refs if outcome.status is EvidenceStatus.OK}
         brought = not texts <= self.seen_texts
         self.seen_texts |= texts
-        return self._answered(step_id, item, outcome), brought
+        return message, brought
 
     def _answered(self, step_id: str, item: Prepared, result: ToolResult) -> ToolMessage:
         text, shown, cut = answer_text(
@@ -276,7 +294,7 @@ class Toolbox:
         return InvocationRecord(
             invocation_id=item.invocation_id,
             step_id=step_id,
-            tool_name=item.call.name if tool else UNKNOWN_TOOL,
+            tool_name=self.ctx.tool_label(item.call.name),
             source_kind=(tool.source_kind if tool else SourceKind.OTHER).value,
             input_params=_bounded(item.params),
             output=output,
@@ -313,12 +331,30 @@ class Toolbox:
 
 
 def _loads(arguments: str) -> Any:
+    """The arguments as JSON; None where they are not, or are longer or deeper than any honest call."""
     if not arguments.strip():
         return {}
+    if len(arguments) > MAX_ARGUMENT_CHARS:
+        return None
     try:
-        return json.loads(arguments)
+        value = json.loads(arguments)
     except (ValueError, RecursionError):
         return None
+    return value if _shallow(value) else None
+
+
+def _shallow(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for item in level
+            if isinstance(item, dict | list)
+            for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return True
+    return False
 
 
 def _validated(tool: Tool, params: Any) -> tuple[BaseModel | None, ToolAnswerError | None]:
@@ -329,7 +365,7 @@ def _validated(tool: Tool, params: Any) -> tuple[BaseModel | None, ToolAnswerErr
         return tool.arguments.model_validate(params), None
     except ValidationError as error:
         faults = [
-            {"field": ".".join(str(part) for part in fault["loc"]), "problem": fault["msg"][:200]}
+            {"field": ".".join(str(part) for part in fault["loc"])[:200], "problem": fault["msg"][:200]}
             for fault in error.errors(include_url=False, include_context=False, include_input=False)[:8]
         ]
         message = "The arguments do not fit the tool's schema."

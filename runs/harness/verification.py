@@ -29,7 +29,8 @@ def enforce(evaluation: VerifierEvaluation | None, claims: tuple[Claim, ...]) ->
     """Holds an evaluation to its contract. A broken contract is never better than LOW_CONFID.
 
     A claim counts as supported only when it was checked exactly once and found supported. Where the
-    answer as a whole cannot be used, the claims stand as the gatekeeper left them, at LOW_CONFID.
+    answer as a whole cannot be used (nothing, or no claim of ours properly checked), the claims stand as
+    the gatekeeper left them, at LOW_CONFID, but for those that it found unsupported.
     """
     if evaluation is None:
         return Judged(Verdict.LOW_CONFID, tuple(c.claim_id for c in claims), ("UNUSABLE_ANSWER",), None, None)
@@ -37,7 +38,11 @@ def enforce(evaluation: VerifierEvaluation | None, claims: tuple[Claim, ...]) ->
     violations = _violations(evaluation, ids)
     checks = {check.claim_id: check.supported for check in evaluation.claim_checks}
     counts = Counter(check.claim_id for check in evaluation.claim_checks)
-    supported = tuple(id_ for id_ in ids if counts[id_] == 1 and checks[id_])
+    if not any(counts[id_] == 1 for id_ in ids):
+        refused = {check.claim_id for check in evaluation.claim_checks if not check.supported}
+        supported = tuple(id_ for id_ in ids if id_ not in refused)
+    else:
+        supported = tuple(id_ for id_ in ids if counts[id_] == 1 and checks[id_])
     unsupported_critical = any(claim.critical and claim.claim_id not in supported for claim in claims)
     if unsupported_critical and evaluation.verdict is Verdict.PASS:
         violations.append("PASS_OVER_UNSUPPORTED_CRITICAL")
