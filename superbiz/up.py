@@ -15,7 +15,7 @@ from superbiz.embedded import OWNER_WAIT_S, EmbeddedServers, ServiceError, locke
 from superbiz.env import BASE_DIR, Env
 from superbiz.places import Places
 from superbiz.processes import Supervisor, programs
-from superbiz.programs import Program, end_leftovers, log_tail
+from superbiz.programs import Program, end_leftovers
 
 READY_WAIT_S = 90.0
 HOPELESS_AFTER_DEATHS = 3
@@ -135,23 +135,23 @@ async def _bring_up(env: Env, supervisor: Supervisor, children: dict[str, Progra
 async def _until_ready(env: Env, supervisor: Supervisor, children: dict[str, Program]) -> None:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + READY_WAIT_S
-    while not await asyncio.to_thread(_answers, env.port):
+    while (told := await asyncio.to_thread(_ask_readiness, env.port)) is not None:
         hopeless = supervisor.deaths >= HOPELESS_AFTER_DEATHS
         if hopeless or loop.time() > deadline:
             what = "keeps failing" if hopeless else f"is not ready after {READY_WAIT_S:g} s"
-            log = children["web"].log
-            raise ServiceError(f"SuperBiz {what}; see {log.parent}/. The last line of {log.name}: {log_tail(log)}")
+            raise ServiceError(f"SuperBiz {what}; see {children['web'].log.parent}/. The web process: {told}")
         await asyncio.sleep(0.1)
 
 
-def _answers(port: int) -> bool:
-    """Whether the web process says that everything it needs answers."""
+def _ask_readiness(port: int) -> str | None:
+    """None when everything that the web process needs answers; else what it says instead."""
     asked = http.client.HTTPConnection(HOST, port, timeout=5)
     try:
         asked.request("GET", "/readyz")
-        return asked.getresponse().status in (http.HTTPStatus.OK, http.HTTPStatus.NOT_FOUND)
-    except (OSError, http.client.HTTPException):
-        return False
+        answer = asked.getresponse()
+        return None if answer.status == http.HTTPStatus.OK else answer.read(500).decode(errors="replace")
+    except (OSError, http.client.HTTPException) as error:
+        return f"no answer ({type(error).__name__})"
     finally:
         asked.close()
 
