@@ -145,13 +145,13 @@ def finished() -> Emission:
     return Emission(Frame(EventType.RUN_FINISHED, details, "The run ended.", at(6)))
 
 
-def small_run() -> Iterator[Emission]:
+def small_run(step_id: str = "stp_1") -> Iterator[Emission]:
     """Everything between RUN_STARTED and RUN_FINISHED: 6 frames, 1 step, 2 model calls, 1 invocation."""
     yield routing()
-    yield opened()
-    failed_call = call(attempt=1, status="ERROR", error_code="HTTP_500", input_tokens=None, output_tokens=None)
+    yield opened(step_id)
+    failed_call = call(step_id, status="ERROR", error_code="HTTP_500", input_tokens=None, output_tokens=None)
     yield Emission(None, (replace(failed_call, cost_usd=None, finish_reason=None),))
-    yield closed(calls=(call(attempt=2),))
-    yield invoked()
+    yield closed(step_id, calls=(call(step_id, attempt=2),))
+    yield invoked(step_id=step_id)
     yield guarded()
     yield released()

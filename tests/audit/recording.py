@@ -30,10 +30,10 @@ def append_now(run: DiagnosisRun, told: Iterable[Emission]) -> None:
             recorder.write(ref(run), emission)
 
 
-def finished_run() -> DiagnosisRun:
+def finished_run(step_id: str = "stp_1") -> DiagnosisRun:
     """RUN_STARTED, the small run, RUN_FINISHED: 8 frames."""
     run = running(model_calls=2, tool_calls=1, input_tokens=100, output_tokens=20, emitted={"events": 1})
-    append_now(run, [emissions.started(), *emissions.small_run()])
+    append_now(run, [emissions.started(), *emissions.small_run(step_id)])
     ended = conclusion(emitted=Emitted(events=6, steps=1, tool_invocations=1, model_calls=2))
     assert lifecycle.finish(ref(run), ended)
     run.refresh_from_db()

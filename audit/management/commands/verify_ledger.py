@@ -1,0 +1,89 @@
+"""`manage.py verify_ledger [RUN]`: re-derive the hashes of the ledger and name what does not hold."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection
+from rich.console import Console
+from rich.progress import track
+
+from audit.models import PrunedRun
+from audit.record import load_record
+from audit.verification import Problem, verify
+
+_KNOWN_RUNS = """
+    SELECT id FROM diagnosis_run
+    UNION SELECT run_id FROM diagnosis_trace_head
+    UNION SELECT run_id FROM diagnosis_trace_event WHERE run_id IS NOT NULL
+    UNION SELECT run_id FROM agent_step WHERE run_id IS NOT NULL
+    UNION SELECT run_id FROM agent_reasoning_audit WHERE run_id IS NOT NULL
+    UNION SELECT run_id FROM model_call_ledger WHERE run_id IS NOT NULL
+    UNION SELECT run_id FROM tool_invocation WHERE run_id IS NOT NULL
+    ORDER BY 1
+"""
+_HEADS = """
+    SELECT run_id, sequence_no, hash FROM diagnosis_trace_head WHERE closed
+    UNION ALL SELECT run_id, trace_event_count, trace_head_hash FROM pruned_run
+    ORDER BY 1
+"""
+
+
+class Command(BaseCommand):
+    help = (
+        "Re-derives every hash and digest of one run's record, or of all, and lists each edited, removed, inserted or "
+        "reordered frame or row. Exit code 1 when there are problems, 2 when there is no such run. With --heads: "
+        "prints the last frame's number and hash of each ended run, to keep where the database's owner cannot write; "
+        "a later print must contain the same lines."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("run", nargs="?", metavar="RUN", help="id of one run; default: all")
+        parser.add_argument("--heads", action="store_true", help="print RUN COUNT HASH lines of ended runs")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        run_ids = _run_ids(options["run"])
+        if options["heads"]:
+            for line in _head_lines(options["run"]):
+                self.stdout.write(line)
+            return
+        faulty = 0
+        console = Console(stderr=True)
+        for run_id in track(run_ids, "Verifying", console=console, transient=True, disable=not console.is_terminal):
+            problems = verify(load_record(run_id))
+            faulty += bool(problems)
+            self._print(run_id, problems)
+        if faulty:
+            self.stdout.write(f"{faulty} of {len(run_ids)} runs have problems.")
+            sys.exit(1)
+        self.stdout.write(f"{len(run_ids)} runs verified, no problems.")
+
+    def _print(self, run_id: str, problems: Sequence[Problem]) -> None:
+        for problem in problems:
+            self.stdout.write(f"{run_id}: {problem}")
+
+
+def _rows(query: str) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        return list(cursor.fetchall())
+
+
+def _run_ids(wanted: str | None) -> list[str]:
+    """All runs that any record names. Raises `CommandError` (2) when the wanted one is not among them."""
+    known = [row[0] for row in _rows(_KNOWN_RUNS)]
+    if wanted is None:
+        return known
+    if wanted in known:
+        return [wanted]
+    pruned = PrunedRun.objects.filter(run_id=wanted).first() if "\0" not in wanted else None
+    if pruned is not None:
+        raise CommandError(f"{wanted} was pruned on {pruned.pruned_at:%Y-%m-%d} by {pruned.pruned_by}.", returncode=2)
+    raise CommandError(f"There is no run {wanted}.", returncode=2)
+
+
+def _head_lines(wanted: str | None) -> Iterator[str]:
+    for run_id, count, head in _rows(_HEADS):
+        if wanted in {None, run_id}:
+            yield f"{run_id} {count} {head}"
