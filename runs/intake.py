@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F
 
+from runs import ids
 from runs.alertpayload import IncomingAlert, Notice, query_text
 from runs.harness.run import Subject
 from runs.lifecycle import RunRequest, open_session, queue_run
@@ -126,10 +128,10 @@ def receive(notice: Notice, sender: Sender, hand_over: Callable[[Iterable[str]],
         now = datetime.now(UTC)
         rows = _newest_rows({alert.fingerprint for alert in notice.alerts})
         plan = _plan(notice, rows, now, window)
-        ids = _store(plan, rows, notice, sender, now)
-        started = _start(plan, ids, sender)
+        started = _started(plan)
+        stored = _store(plan, rows, notice, sender, now, started)
         if started is not None:
-            run_id = started.run_id
+            run_id = _queue(plan, started, stored, sender)
             transaction.on_commit(lambda: hand_over([run_id]))
     return Received(
         accepted=plan.count(Step.OPEN, Step.JOIN_AND_RUN),
@@ -183,26 +185,26 @@ def _newest_rows(fingerprints: Iterable[str]) -> dict[str, Alert]:
     return {row.fingerprint: row for row in rows}
 
 
-def _store(plan: _Plan, rows: Mapping[str, Alert], notice: Notice, sender: Sender, now: datetime) -> dict[str, int]:
-    """Write the alert rows; the row's id by fingerprint."""
-    joined = [rows[alert.fingerprint].pk for alert in plan.of(Step.JOIN, Step.JOIN_AND_RUN)]
-    if joined:
-        Alert.objects.filter(pk__in=joined).update(
-            status=Alert.Status.FIRING, ends_at=None, occurrences=F("occurrences") + 1, last_received_at=now
-        )
-    closed = plan.of(Step.CLOSE)
-    for alert in closed:
-        row = rows[alert.fingerprint]
-        row.status, row.ends_at, row.last_received_at = Alert.Status.RESOLVED, alert.ends_at or now, now
-    if closed:
-        Alert.objects.bulk_update(
-            [rows[alert.fingerprint] for alert in closed], ["status", "ends_at", "last_received_at"]
-        )
-    opened = Alert.objects.bulk_create(_row(alert, notice, sender, now) for alert in plan.of(Step.OPEN))
+def _store(
+    plan: _Plan, rows: Mapping[str, Alert], notice: Notice, sender: Sender, now: datetime, run: StartedRun | None
+) -> dict[str, int]:
+    """Write the alert rows; the row's id by fingerprint. The run they name is stored later in this transaction."""
+    joined = {"status": Alert.Status.FIRING, "ends_at": None, "occurrences": F("occurrences") + 1}
+    if alerts := plan.of(Step.JOIN):
+        _update(rows, alerts, **joined, last_received_at=now)
+    if alerts := plan.of(Step.JOIN_AND_RUN):
+        _update(rows, alerts, **joined, last_received_at=now, last_run=run.run_id if run else None)
+    for alert in plan.of(Step.CLOSE):
+        _update(rows, [alert], status=Alert.Status.RESOLVED, ends_at=alert.ends_at or now, last_received_at=now)
+    opened = Alert.objects.bulk_create(_row(alert, notice, sender, now, run) for alert in plan.of(Step.OPEN))
     return {print_: row.pk for print_, row in rows.items()} | {row.fingerprint: row.pk for row in opened}
 
 
-def _row(alert: IncomingAlert, notice: Notice, sender: Sender, now: datetime) -> Alert:
+def _update(rows: Mapping[str, Alert], alerts: Iterable[IncomingAlert], **changes: Any) -> None:
+    Alert.objects.filter(pk__in=[rows[alert.fingerprint].pk for alert in alerts]).update(**changes)
+
+
+def _row(alert: IncomingAlert, notice: Notice, sender: Sender, now: datetime, run: StartedRun | None) -> Alert:
     subject = alert.subject
     return Alert(
         fingerprint=subject.fingerprint,
@@ -216,30 +218,38 @@ def _row(alert: IncomingAlert, notice: Notice, sender: Sender, now: datetime) ->
         starts_at=subject.starts_at,
         first_received_at=now,
         last_received_at=now,
+        last_run_id=run.run_id if run else None,
     )
 
 
-def _start(plan: _Plan, ids: Mapping[str, int], sender: Sender) -> StartedRun | None:
-    """The group's run: about its most severe new alert, with the others beside it."""
-    new = sorted(plan.of(Step.OPEN, Step.JOIN_AND_RUN), key=lambda alert: alert.urgency)
+def _new(plan: _Plan) -> list[IncomingAlert]:
+    """The alerts that want a run, the most severe first."""
+    return sorted(plan.of(Step.OPEN, Step.JOIN_AND_RUN), key=lambda alert: alert.urgency)
+
+
+def _started(plan: _Plan) -> StartedRun | None:
+    """The group's run: about its most severe new alert."""
+    new = _new(plan)
     if not new:
         return None
-    main, *rest = new
+    subject = new[0].subject
+    return StartedRun(run_id=ids.run_id(), session_id=f"alert-{subject.fingerprint}", alert_name=subject.alertname)
+
+
+def _queue(plan: _Plan, run: StartedRun, rows: Mapping[str, int], sender: Sender) -> str:
+    main, *rest = _new(plan)
     others = [*rest, *sorted(plan.of(Step.JOIN), key=lambda alert: alert.urgency)][:MAX_OTHERS]
-    subject = Subject(alert=main.subject, others=[alert.subject for alert in others])
     query = query_text(main.subject)
-    session_id = f"alert-{main.fingerprint}"
-    open_session(session_id, title=query)
-    run_id = queue_run(
+    open_session(run.session_id, title=query)
+    return queue_run(
         RunRequest(
-            session_id=session_id,
+            run_id=run.run_id,
+            session_id=run.session_id,
             trigger=sender.trigger,
             query=query,
-            subject=subject,
-            alert_id=ids[main.fingerprint],
+            subject=Subject(alert=main.subject, others=[alert.subject for alert in others]),
+            alert_id=rows[main.fingerprint],
             requested_by=sender.user_id,
             requested_by_token=sender.token_id,
         )
     )
-    Alert.objects.filter(pk__in=[ids[alert.fingerprint] for alert in new]).update(last_run=run_id)
-    return StartedRun(run_id=run_id, session_id=session_id, alert_name=main.subject.alertname)

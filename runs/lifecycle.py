@@ -44,7 +44,6 @@ log = structlog.get_logger(__name__)
 
 STALE_AFTER = timedelta(seconds=10)
 ENQUEUE_AGAIN_AFTER = timedelta(seconds=15)
-ENQUEUE_FIRST_WITHIN = timedelta(seconds=2)
 MAX_ATTEMPTS = 2
 SEEN_RUNS = 20
 # Triggers whose runs nobody waits for on an open connection: they may start again on another worker.
@@ -56,7 +55,10 @@ RESUMABLE = (Trigger.ALERT, Trigger.MANUAL, Trigger.EVAL)
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A run that someone or something asks for. `requested_by` and `requested_by_token` are row ids."""
+    """A run that someone or something asks for. `requested_by` and `requested_by_token` are row ids.
+
+    `run_id` where the caller had to know it before: otherwise one is made.
+    """
 
     session_id: str
     trigger: str
@@ -65,6 +67,7 @@ class RunRequest:
     alert_id: int | None = None
     requested_by: int | None = None
     requested_by_token: int | None = None
+    run_id: str | None = None
 
 
 def open_session(session_id: str, *, title: str = "", owner_id: int | None = None) -> bool:
@@ -82,10 +85,12 @@ def open_session(session_id: str, *, title: str = "", owner_id: int | None = Non
 def queue_run(request: RunRequest) -> str:
     """Insert the run as QUEUED, inside the caller's transaction, and return its id.
 
-    Handing it to a worker is `runs.tasks.enqueue`, after the commit.
+    It counts as enqueued from here on, because the caller hands it to `runs.tasks.enqueue` after the commit; where
+    that does not happen, the reaper finds it.
     """
+    now = datetime.now(UTC)
     run = DiagnosisRun.objects.create(
-        id=ids.run_id(),
+        id=request.run_id or ids.run_id(),
         session_id=request.session_id,
         alert_id=request.alert_id,
         trigger=request.trigger,
@@ -93,23 +98,23 @@ def queue_run(request: RunRequest) -> str:
         subject=request.subject.model_dump(mode="json"),
         requested_by_id=request.requested_by,
         requested_by_token_id=request.requested_by_token,
-        queued_at=datetime.now(UTC),
+        queued_at=now,
+        enqueued_at=now,
     )
     return run.id
 
 
-def mark_enqueued(run_ids: Iterable[str]) -> None:
-    DiagnosisRun.objects.filter(id__in=list(run_ids), status=RunStatus.QUEUED).update(enqueued_at=Now())
+def mark_enqueued(run_ids: Iterable[str], *, sent: bool = True) -> None:
+    """A message is about to stand for these runs; `sent` False: the broker did not take it after all."""
+    waiting = DiagnosisRun.objects.filter(id__in=list(run_ids), status=RunStatus.QUEUED)
+    waiting.update(enqueued_at=Now() if sent else None)
 
 
 def waiting_runs(limit: int = 200) -> list[str]:
     """Ids of runs that wait and that no message in the broker stands for any more, oldest first."""
     return list(
         DiagnosisRun.objects.filter(status=RunStatus.QUEUED)
-        .filter(
-            Q(enqueued_at__isnull=True, queued_at__lt=Now() - ENQUEUE_FIRST_WITHIN)
-            | Q(enqueued_at__lt=Now() - ENQUEUE_AGAIN_AFTER)
-        )
+        .filter(Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=Now() - ENQUEUE_AGAIN_AFTER))
         .order_by("queued_at", "id")
         .values_list("id", flat=True)[:limit]
     )

@@ -67,7 +67,8 @@ def reap() -> None:
         if not cursor.fetchone()[0]:
             return
         try:
-            waiting = dict.fromkeys([*lifecycle.recover_lost(), *lifecycle.waiting_runs()])
+            waiting = list(dict.fromkeys([*lifecycle.recover_lost(), *lifecycle.waiting_runs()]))
+            lifecycle.mark_enqueued(waiting)
         finally:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [REAPER_LOCK])
     if waiting:
@@ -107,15 +108,15 @@ def _mouth() -> _Mouth:
 
 
 def enqueue(run_ids: Iterable[str]) -> int:
-    """Hand committed runs to the workers. Returns how many the broker took; the reaper finds the others.
+    """Hand committed runs, marked as enqueued, to the workers. Returns how many the broker took.
 
-    Takes half a second at most when the broker does not answer. Never raises for that.
+    Takes half a second at most when the broker does not answer, and never raises for that: the mark of what it did
+    not take is removed, and the reaper finds it.
     """
-    sent = []
-    for run_id in run_ids:
-        if not _mouth().send(run_id):
-            break
-        sent.append(run_id)
-    if sent:
-        lifecycle.mark_enqueued(sent)
-    return len(sent)
+    waiting = list(run_ids)
+    sent = 0
+    while sent < len(waiting) and _mouth().send(waiting[sent]):
+        sent += 1
+    if sent < len(waiting):
+        lifecycle.mark_enqueued(waiting[sent:], sent=False)
+    return sent

@@ -45,7 +45,8 @@ def test_a_queued_run_is_whole_and_waits(told: Told) -> None:
     lifecycle.open_session("alert-aa", title="HighErrorRate")
     run_id = lifecycle.queue_run(RunRequest(session_id="alert-aa", trigger="ALERT", query="q", subject=subject()))
     stored = row(run_id)
-    assert (stored.status, stored.outcome, stored.attempts, stored.enqueued_at) == ("QUEUED", None, 0, None)
+    assert (stored.status, stored.outcome, stored.attempts) == ("QUEUED", None, 0)
+    assert lifecycle.waiting_runs() == []
     assert told.events(run_id) == []
 
 
@@ -248,12 +249,12 @@ def test_a_shutdown_hands_runs_back(trigger: str, cancel: str | None, status: st
 
 
 def test_a_run_without_a_message_is_found_waiting() -> None:
-    old, fresh, announced, lost = (queued() for _ in range(4))
-    DiagnosisRun.objects.filter(id__in=[old, lost]).update(queued_at=now() - timedelta(seconds=60))
-    lifecycle.mark_enqueued([announced, lost])
+    unsent, announced, lost, refused = (queued() for _ in range(4))
+    lifecycle.mark_enqueued([announced, lost, refused])
+    lifecycle.mark_enqueued([refused], sent=False)
     DiagnosisRun.objects.filter(id=lost).update(enqueued_at=now() - timedelta(seconds=30))
-    assert set(lifecycle.waiting_runs()) == {old, lost}
-    assert fresh not in lifecycle.waiting_runs(limit=10)
+    assert set(lifecycle.waiting_runs()) == {unsent, lost, refused}
+    assert len(lifecycle.waiting_runs(limit=2)) == 2
 
 
 # ---- the database agrees --------------------------------------------------------------------------------------
