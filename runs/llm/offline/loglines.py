@@ -11,7 +11,7 @@ _STAMP = re.compile(
     r"|[A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2})\]?\s*"
 )
 _LEVEL = re.compile(
-    r"[\[(<]?(?P<level>(?i:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|SEVERE|CRIT(?:ICAL)?|FATAL|PANIC|LOG))[\])>]?:?(?=\s)\s*"
+    r"[\[(<]?(?P<level>(?i:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|SEVERE|CRIT(?:ICAL)?|FATAL|PANIC|LOG))\s*[\])>]?:?(?=[\s\[])\s*"
 )
 _NOISE = (
     re.compile(r"std(?:out|err) [FP]\s+"),

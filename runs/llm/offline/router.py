@@ -32,6 +32,9 @@ _TROUBLE_NOW = re.compile(
     |\b(?:alerts?\s+(?:is|are|fired|firing)|firing|outage|incident|root\s+cause|diagnos\w+|investigat\w+|troubleshoot|spik(?:e|ed|ing)|what\s+(?:happened|went\s+wrong|is\s+wrong|is\s+happening|changed|broke|caused)
     |what's\s+(?:wrong|happening|going\s+on)|right\s+now|(?:last|past)\s+(?:\d+\s*)?(?:minutes?|mins?|hours?|hrs?)|since\s+\d|today|tonight|this\s+morning|going\s+on)\b
     |\b(?:analy[sz]e|check)\s+(?:the\s+)?(?:current|latest|recent)
+    |\bhow\s+(?:is|are)\s+[\w-]+\s+doing\b|^\W*(?:is|are)\s+(?:the\s+)?[\w-]+\s+(?:service\s+)?(?:healthy|ok|okay|fine|up|alive|running)\b
+    |^\W*(?:please\s+)?(?:check|show|look\s+at|list|get|read)\b.*\b(?:logs?|metrics?|alerts|status|health)\b
+    |(?:看看|查看|查一下|检查).*(?:日志|指标|告警|状态)|当前|是否正常
     |为什么|为何|原因|根因|诊断|排查一下|分析(?:一下)?|出(?:了)?(?:什么)?(?:问题|故障)|怎么(?:回事|了|这么)|咋(?:回事|了)|正在(?:报警|告警)|告警了|报警了|挂了|宕机|崩溃|变慢|很慢|超时了|报错|失败了|现在|刚才|刚刚|最近|今天|过去\d*""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -21,6 +21,7 @@ SEVERITY = {"FATAL": 6, "PANIC": 6, "CRITICAL": 6, "SEVERE": 5, "ERROR": 5, "WAR
 LEAD = timedelta(minutes=20)
 """How long before the alert its trouble may have begun: rules wait (`for:`), rates average."""
 CHANGE_REACH = timedelta(hours=6)
+_COMBINED = re.compile(r"\b(?:and|or|unless)\b")
 MIN_CHANGE = 0.3
 SUFFIXES = re.compile(
     r"-(?:api|service|svc|server|app|worker|web|backend|frontend|gateway|deployment|prod|production)$"
@@ -330,7 +331,7 @@ def _one_per_metric(changes_found: Iterable[Change]) -> list[Change]:
 def bare(expression: str) -> str:
     """An alert's expression without its threshold: `rate(x[5m]) > 0.05` → `rate(x[5m])`. Itself where it has none."""
     found = re.fullmatch(r"(?s)(.+?)\s*(?:[<>]=?|[!=]=)\s*(?:bool\s+)?-?\d+(?:\.\d+)?(?:e[+-]?\d+)?\s*", expression)
-    if found is None or found.group(1).count("(") != found.group(1).count(")"):
+    if found is None or _COMBINED.search(expression) or found.group(1).count("(") != found.group(1).count(")"):
         return expression
     return found.group(1)
 

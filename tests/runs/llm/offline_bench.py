@@ -13,6 +13,7 @@ from gatekeeper.types import (
     Claim,
     ClaimKind,
     Draft,
+    EvidenceRef,
     EvidenceStatus,
     GateResult,
     Intent,
@@ -22,7 +23,7 @@ from gatekeeper.types import (
     RuleSetting,
     Severity,
 )
-from runs.errors import ToolError
+from runs.errors import ToolFailed
 from runs.harness.inputs import context_of
 from runs.harness.ports import (
     AssistantMessage,
@@ -117,16 +118,17 @@ class Bench:
         tool = self.tools.tools[call.name]
         invocation_id = f"inv_{len(self.calls):06d}"
         context = ToolContext("run", "session", self.now, self.query)
+        status = EvidenceStatus.FAILED
+        output: dict[str, Any] | None = None
+        refs: tuple[EvidenceRef, ...] = ()
         try:
             if call.name in self.fail:
-                raise ToolError("The source did not answer.", error_code="TIMEOUT")
+                raise ToolFailed("The source did not answer.", error_code="TIMEOUT")
             result = await tool.run(tool.arguments.model_validate_json(call.arguments), context)
-        except ToolError as error:
-            status, refs, output, problem = EvidenceStatus.FAILED, (), None, error.safe_message
-        else:
-            status, refs, output, problem = result.status, result.evidence_refs, result.output, None
+            status, refs, output = result.status, result.evidence_refs, result.output
+        except ToolFailed:
+            assert call.name in self.fail
         text, shown, _ = answer_text(invocation_id, call.name, status.value, output, refs, None, SHOWN_CHARS)
-        assert problem is None or not shown
         seen = {ref.raw_path: ref for ref in refs if ref.raw_path in shown}
         self.invocations[invocation_id] = Invocation(invocation_id, call.name, status, tool.source_kind, seen)
         self.trace.append({"invocation_id": invocation_id, "tool_name": call.name, "status": status.value,
