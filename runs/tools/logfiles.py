@@ -65,7 +65,7 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`line` counts from the byte offset `begun_at`, where reading began; see `lines_before`."""
+    """`line` counts from the byte offset `begun_at`, where reading began; see `lines_between`."""
 
     file: LogFile
     begun_at: int
@@ -83,12 +83,16 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What to read: a window in Unix seconds, and `stop`, asked every couple of thousand lines."""
+    """What to read: a window in Unix seconds, and `stop`, asked every couple of thousand lines.
+
+    `needles`: lower case; every wanted event holds one of them. Empty where nothing is known of the wanted ones.
+    """
 
     start: float
     end: float
     reference: float
     stop: Callable[[], bool]
+    needles: tuple[bytes, ...] = ()
     scanned: Scanned = field(default_factory=Scanned)
 
 
@@ -125,16 +129,18 @@ def events_of(file: LogFile, scan: Scan) -> Iterator[Event]:
             elif b"\0" not in magic:
                 offset, ascending = _begin(file, opened, scan)
                 if offset is not None:
-                    yield from _events(file, opened, offset, ascending, scan)
+                    for begin, length in _regions(file, opened, offset, ascending, scan):
+                        yield from _events(file, opened, begin, ascending, scan, length)
     except (OSError, EOFError, zlib.error):
         scan.scanned.unreadable += 1  # a file that vanished, was cut off or may not be read is counted and told
 
 
-def lines_before(file: LogFile, offset: int, stop: Callable[[], bool]) -> int:
-    """How many lines end before `offset`; reads them all. Raises `ScanStopped`, `OSError`."""
-    before, left = 0, offset
+def lines_between(file: LogFile, begin: int, end: int, stop: Callable[[], bool]) -> int:
+    """How many lines end between two byte offsets; reads them all. Raises `ScanStopped`, `OSError`."""
+    before, left = 0, end - begin
     if left:
         with file.path.open("rb") as opened:
+            opened.seek(begin)
             while left > 0 and (chunk := opened.read(min(CHUNK, left))):
                 if stop():
                     raise ScanStopped
@@ -159,6 +165,45 @@ def _begin(file: LogFile, opened: Readable, scan: Scan) -> tuple[int | None, boo
     if known[-1] < scan.start - SLACK_S or known[0] > scan.end + SLACK_S:
         return None, True
     return _bisect(opened, file.size, scan.start - SLACK_S, scan.reference), True
+
+
+def _regions(file: LogFile, opened: BinaryIO, offset: int, ascending: bool, scan: Scan) -> list[tuple[int, int | None]]:
+    """Where to read, as begin and length in bytes (None: to the end): all from `offset`, or what is near a needle.
+
+    A big file is looked through in blocks first, which is many times faster than line by line. What is read then is
+    counted here, once. Raises `ScanStopped`.
+    """
+    if not scan.needles or file.size < BISECT_FROM_BYTES:
+        return [(offset, None)]
+    hits: list[tuple[int, int]] = []
+    longest = max(map(len, scan.needles))
+    tail, position = b"", offset
+    opened.seek(offset)
+    while block := opened.read(CHUNK):
+        if scan.stop():
+            raise ScanStopped
+        scan.scanned.bytes += len(block)
+        scan.scanned.lines += block.count(b"\n")
+        if ascending and _begins_after(block, scan):
+            break
+        folded = (tail + block).lower()
+        if b"\x1b" in folded or any(needle in folded for needle in scan.needles):
+            begin, end = max(offset, position - PROBE_BYTES), position + len(block) + PROBE_BYTES
+            if hits and begin <= hits[-1][1]:
+                begin, _ = hits.pop()
+            hits.append((begin, end))
+        tail, position = block[-longest:], position + len(block)
+    starts = [offset if begin == offset else _line_start(opened, begin) for begin, _ in hits]
+    return [(start, end - start) for start, (_, end) in zip(starts, hits, strict=True)]
+
+
+def _begins_after(block: bytes, scan: Scan) -> bool:
+    """Whether the first time stated in a block lies after the window."""
+    for line in block[:PROBE_BYTES].split(b"\n")[1:]:
+        moment = None if continues(line) else head_of(line, scan.reference).time
+        if moment is not None:
+            return moment > scan.end + SLACK_S
+    return False
 
 
 def _bisect(opened: Readable, size: int, moment: float, reference: float) -> int:
@@ -194,10 +239,13 @@ def _time_after(opened: Readable, offset: int, reference: float, *, last: bool =
     return None
 
 
-def _lines(opened: Readable, scan: Scan) -> Iterator[bytes]:
-    """Lines without their ends; one longer than `LONGEST_LINE` is cut there and its rest dropped."""
-    scanned = scan.scanned
-    while line := opened.readline(LONGEST_LINE):
+def _lines(opened: Readable, scan: Scan, length: int | None) -> Iterator[bytes]:
+    """Lines without their ends; one longer than `LONGEST_LINE` is cut there and its rest dropped.
+
+    With `length`, those that begin within so many bytes, which `_regions` has counted already.
+    """
+    scanned = scan.scanned if length is None else Scanned()
+    while (length is None or scanned.bytes < length) and (line := opened.readline(LONGEST_LINE)):
         scanned.lines += 1
         if scanned.lines % STOP_CHECK_LINES == 0 and scan.stop():
             raise ScanStopped
@@ -212,11 +260,13 @@ def _lines(opened: Readable, scan: Scan) -> Iterator[bytes]:
         yield _TERMINAL_CODES.sub(b"", line) if b"\x1b" in line else line
 
 
-def _events(file: LogFile, opened: Readable, offset: int, ascending: bool, scan: Scan) -> Iterator[Event]:
+def _events(
+    file: LogFile, opened: Readable, offset: int, ascending: bool, scan: Scan, length: int | None = None
+) -> Iterator[Event]:
     opened.seek(offset)
     current: Event | None = None
     dated = False
-    for number, line in enumerate(_lines(opened, scan), start=1):
+    for number, line in enumerate(_lines(opened, scan, length), start=1):
         joins = current is not None and continues(line)
         head = None if joins else head_of(line, scan.reference)
         if current is not None and (joins or (head is not None and head.time is None and dated)):

@@ -23,7 +23,7 @@ from runs.tools.logfiles import (
     Scanned,
     ScanStopped,
     events_of,
-    lines_before,
+    lines_between,
     list_files,
 )
 from runs.tools.loglines import LEVEL_NAMES, Level, level_named, level_of, message_of, speaks_of, template_of
@@ -81,6 +81,12 @@ class Wanted:
     levels: frozenset[Level]
     service: str | None
 
+    @property
+    def needles(self) -> tuple[bytes, ...]:
+        """Bytes of which every event that holds has one, where case does not matter to them (ASCII)."""
+        choice = (max(self.words, key=len),) if self.words else self.any_of
+        return tuple(word.encode() for word in choice) if all(map(str.isascii, choice)) else ()
+
     def holds(self, event: Event, path_names_service: bool) -> bool:
         if self.words or self.any_of:
             text = event.raw.decode("utf-8", "replace").lower()
@@ -136,7 +142,7 @@ def search(folder: Path, query: LogQuery, window: Window, reference: float, stop
     files = list_files(folder)
     named = {file.name for file in files if conditions.service and _path_names(conditions.service, file.name)}
     collection = Collection(query.limit)
-    scan = Scan(window.start.timestamp(), window.end.timestamp(), reference, stop)
+    scan = Scan(window.start.timestamp(), window.end.timestamp(), reference, stop, conditions.needles)
     complete = True
     try:
         for file in sorted(files, key=lambda file: file.name not in named):
@@ -238,24 +244,23 @@ def _result(window: Window, found: Search, stop: Callable[[], bool]) -> ToolResu
 
 
 class _LineNumbers:
-    """Line numbers, each file's skipped beginning counted once."""
+    """Line numbers; what lies before a place is counted on from the last place of the same file."""
 
     def __init__(self, stop: Callable[[], bool]) -> None:
         self._stop = stop
-        self._before: dict[str, int | None] = {}
+        self._known: dict[str, tuple[int, int]] = {}
 
     def of(self, place: Place) -> int | None:
         """None where the lines before could not be counted any more (time is up, the file was rotated away)."""
-        if place.file.name not in self._before:
-            self._before[place.file.name] = self._count(place)
-        before = self._before[place.file.name]
-        return None if before is None else before + place.line
-
-    def _count(self, place: Place) -> int | None:
+        offset, before = self._known.get(place.file.name, (0, 0))
+        if place.begun_at < offset:
+            offset, before = 0, 0
         try:
-            return lines_before(place.file, place.begun_at, self._stop)
+            before += lines_between(place.file, offset, place.begun_at, self._stop)
         except (ScanStopped, OSError):
             return None
+        self._known[place.file.name] = (place.begun_at, before)
+        return before + place.line
 
 
 def _nothing(query: LogQuery, window: Window, found: Search) -> ToolResult:

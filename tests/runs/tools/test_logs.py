@@ -248,6 +248,26 @@ async def test_a_big_file_is_entered_at_the_window_and_left_after_it(tmp_path: P
     assert exact == first["text"]
 
 
+async def test_words_are_found_in_a_big_file_as_in_a_small_one(tmp_path: Path) -> None:
+    trace = "Traceback (most recent call last):\n  File x\nValueError: Needle-7\n"
+    lines = [f"{second(i // 100)} INFO tick {i} {'.' * 80}\n" for i in range(50_000)]
+    for at, text in ((10, f"{second(0)} WARN needle-7 early\n"), (30_000, f"{second(300)} ERROR odd\n{trace}")):
+        lines.insert(at, text)
+    lines.append(f"{second(500)} WARN \x1b[1mnee\x1b[0mdle-7 coloured, without an end")
+    write(tmp_path / "big.log", "".join(lines))
+    assert (tmp_path / "big.log").stat().st_size > 4 * logfiles.CHUNK
+    exact = (tmp_path / "big.log").read_text(encoding="utf-8").split("\n")
+    for conditions in ({"text": "NEEDLE-7"}, {"any_of": ["needle-7", "absent"]}):
+        result = await query(tmp_path, **conditions)
+        assert [line["level"] for line in result.output["lines"]] == ["WARN", "ERROR", "WARN"]
+        assert result.output["lines"][1]["text"].endswith("ValueError: Needle-7")
+        assert [line["line_no"] for line in result.output["lines"]] == [11, 30_001, 50_006]
+        assert result.output["scanned"]["lines"] == len(exact) - 1  # the last one has no end
+    none = await query(tmp_path, text="needle-8")
+    assert none.status is EvidenceStatus.NO_EVIDENCE
+    assert f"{len(exact) - 1} lines read" in none.evidence_refs[0].text
+
+
 async def test_times_that_do_not_ascend_are_searched_in_full(tmp_path: Path) -> None:
     lines = [f"{second(i % 600)} INFO tick {'.' * 80}" for i in range(12_000)]
     lines[11_000] = f"{second(1)} ERROR late writer"
@@ -286,7 +306,7 @@ async def test_a_search_whose_time_is_up_fails_unless_it_found_something(tmp_pat
     with pytest.raises(ToolFailed) as error:
         await call(tool, start="-24h", text="nosuchword")
     assert error.value.error_code == "TIMEOUT"
-    found = await call(tool, start="-24h", text="request")
+    found = await call(tool, start="-24h", level="INFO")
     assert "time limit" in found.output["incomplete"]
 
 
