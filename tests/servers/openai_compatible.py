@@ -75,10 +75,12 @@ class OpenAICompatibleServer:
         *,
         port: int = 0,
         refuse_tools_with_schema: bool = False,
+        latency_s: float = 0.0,
         on_request: Callable[[Question], None] | None = None,
     ) -> None:
         self.brain: Behaviour = Brain() if brain is None else brain
         self.refuse_tools_with_schema = refuse_tools_with_schema
+        self.latency_s = latency_s
         self.requests: list[Question] = []
         self.disconnects: list[str | None] = []
         self.bytes_sent = 0
@@ -225,6 +227,7 @@ class OpenAICompatibleServer:
     async def _act(self, reaction: Reaction, question: Question, writer: asyncio.StreamWriter) -> bool:
         match reaction:
             case Answer():
+                await asyncio.sleep(self.latency_s)
                 payload = json.dumps(completion(reaction, question, self._call_ids), ensure_ascii=False)
                 await _send(writer, 200, payload.encode())
             case HttpError(status, text, headers):
@@ -311,6 +314,7 @@ def main() -> None:
     parser.add_argument("--status", type=int, help="answer every request with this HTTP status")
     parser.add_argument("--hang", metavar="SCHEMA", help="never answer this role's requests")
     parser.add_argument("--refuse-tools-with-schema", action="store_true")
+    parser.add_argument("--latency", type=float, default=0.0, metavar="SECONDS", help="wait before each answer")
     parser.add_argument("--record", type=Path, metavar="FILE", help="append each request as a line of JSON")
     options = parser.parse_args()
 
