@@ -24,7 +24,7 @@ _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?"
 _ZONE = r"Z|[+-]\d{2}:?\d{2}"
 _MOMENTS_AND_NUMBERS = rf"""
     (?P<date>\d{{4}}[-/]\d{{2}}[-/]\d{{2}})(?:[T\ ](?P<date_clock>{_CLOCK})(?P<date_zone>{_ZONE})?)?(?![\w-])
-  | (?P<clock>{_CLOCK})(?P<zone>{_ZONE})?(?![\w:])
+  | (?P<clock>{_CLOCK})(?P<zone>{_ZONE})?(?!:?\w)
   | (?P<scientific>\d+(?:\.\d+)?[eE][+-]?\d+)(?![\w.-])
   | (?P<grouped>(?<![\[,])\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?)(?![\d\]]|,\d)
 """

@@ -25,6 +25,7 @@ TERMS = [
     ("a prefix in English", "non-200 answers, top-10 tables", ["200", "10"]),
     ("ranges", "between 3-5 pods, 10-15ms", ["3", "5", "10", "15 ms"]),
     ("times", "at 10:42, at 2031-03-04T10:42:17.123Z", ["10:42", "2031-03-04", "10:42:17.123", "Z"]),
+    ("times before a colon", "until 10:42:17Z: failed", ["10:42:17", "Z"]),
     ("versions and addresses", "v1.2.3, 18.6.3, 10.0.3.17:5432", ["v1.2.3", "18.6.3", "10.0.3.17", "5432"]),
     ("SQLSTATEs", "SQLSTATE 08006, 40P01 and HY000", ["08006", "40P01", "HY000"]),
     ("error codes", "ERR_123, ORA-00060, ECONNREFUSED, SIGKILL", ["ERR_123", "ORA-00060", "ECONNREFUSED", "SIGKILL"]),
