@@ -25,7 +25,11 @@ SERVICE_LABELS = (
     "deployment",
     "statefulset",
 )
-WORKLOAD_LABELS = ("container", "pod", "job_name", "job", "instance", "host", "node")
+WORKLOAD_LABELS = ("container", "pod", "job_name", "job")
+_SCRAPER = re.compile(r"exporter|kubelet|kube-state|cadvisor|prometheus|blackbox|^node$", re.IGNORECASE)
+_NOT_A_SUBJECT = frozenset(
+    {"severity", "job", "cluster", "team", "namespace", "env", "environment", "region", "prometheus"}
+)
 DEFAULT_WINDOW = timedelta(hours=1)
 _POD_HASH = re.compile(r"(?:-[a-f0-9]{6,10})?-[a-z0-9]{5}$|-\d{1,3}$")
 _NAME = re.compile(r"(?<![\w/.-])[a-z][a-z0-9]*(?:-[a-z0-9]+)+(?![\w/-])")
@@ -68,10 +72,16 @@ class Situation:
         for name in SERVICE_LABELS:
             if self.labels.get(name):
                 return self.labels[name]
-        for name in WORKLOAD_LABELS[:4]:
-            if self.labels.get(name):
-                return _POD_HASH.sub("", self.labels[name]) if name == "pod" else self.labels[name]
+        for name in WORKLOAD_LABELS:
+            value = self.labels.get(name)
+            if value and not _SCRAPER.search(value):
+                return _POD_HASH.sub("", value) if name == "pod" else value
         return None if self.has_alert else service_named_in(self.query) or self.guessed
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Words of the alert and of what it is about: host, device, topic."""
+        return self.terms | words(joined(value for name, value in self.labels.items() if name not in _NOT_A_SUBJECT))
 
     @property
     def summary(self) -> str:

@@ -134,13 +134,17 @@ def _metric_queries(situation: Situation) -> list[str]:
 
 def _selector(situation: Situation) -> str | None:
     labels = situation.labels
-    for name in ("service", "app", "application", "job"):
-        if labels.get(name):
-            return _matchers({name: labels[name]})
-    if labels.get("instance"):
-        return _matchers({"instance": labels["instance"]})
-    if labels.get("pod"):
-        return _matchers({k: labels[k] for k in ("namespace", "pod") if labels.get(k)})
+    for names in (
+        ("service",),
+        ("app",),
+        ("application",),
+        ("job", "instance"),
+        ("instance",),
+        ("namespace", "pod"),
+        ("job",),
+    ):
+        if all(labels.get(name) for name in names):
+            return _matchers({name: labels[name] for name in names})
     return _matchers({"service": situation.service}) if situation.service else None
 
 

@@ -167,7 +167,7 @@ def _about(claim: AllowedClaim) -> str:
 
 
 def conclusion(found: Sorted, phrases: Phrases) -> str:
-    """At most four sentences: what fails, what changed before, what the metrics show, what the runbook advises."""
+    """At most three sentences: what fails (or what the metrics show), what changed before, what the runbook advises."""
     if not found.notable:
         if found.negatives or found.metrics or found.alerts:
             return phrases.nothing
@@ -179,13 +179,13 @@ def conclusion(found: Sorted, phrases: Phrases) -> str:
     symptom = found.symptoms[0] if found.symptoms else None
     if symptom is not None:
         parts.append(_sentence(phrases.points_to, quoted(symptom, phrases), phrases))
+    elif found.metrics:
+        parts.append(_sentence(phrases.metrics, quoted(found.metrics[0], phrases), phrases))
     if found.changes:
         before = [c for c in found.changes if symptom is not None and _is_before(c.claim_text, symptom.claim_text)]
         told = before[:2] or found.changes[:1]
         said = phrases.and_then.join(quoted(claim, phrases) for claim in told)
         parts.append(_sentence(phrases.before if before else phrases.also_changed, said, phrases))
-    if found.metrics:
-        parts.append(_sentence(phrases.metrics, quoted(found.metrics[0], phrases), phrases))
     if found.advice:
         parts.append(_sentence(phrases.advice, quoted(found.advice[0], phrases), phrases))
     return "".join(parts).strip()

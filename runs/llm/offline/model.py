@@ -1,6 +1,5 @@
 """`OfflineModel`: one rule-based reader for each role, behind the protocol that every model has."""
 
-from decimal import Decimal
 from typing import Final
 
 from pydantic import BaseModel
@@ -22,7 +21,6 @@ from runs.llm.offline.executor import execute
 
 CHARS_PER_TOKEN: Final = 4
 """Tokens are estimated as characters / 4, the usual rule of thumb for English text; nothing is billed."""
-NO_COST: Final[Decimal | None] = None
 
 
 class OfflineModel:
@@ -68,7 +66,7 @@ def _answer(request: ModelRequest) -> BaseModel | tuple[ToolCall, ...]:
 def _usage(request: ModelRequest, text: str | None, calls: tuple[ToolCall, ...]) -> Usage:
     read = len(request.system) + sum(_length(message) for message in request.messages)
     written = len(text or "") + sum(len(call.name) + len(call.arguments) for call in calls)
-    return Usage(_tokens(read), _tokens(written), NO_COST)
+    return Usage(_tokens(read), _tokens(written))
 
 
 def _length(message: UserMessage | AssistantMessage | ToolMessage) -> int:

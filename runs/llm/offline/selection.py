@@ -110,7 +110,9 @@ def symptoms(facts: Iterable[LogFact], situation: Situation, begin: datetime) ->
 
 
 def _of_one_piece(scored: Sequence[Scored], situation: Situation) -> list[Scored]:
-    """Where no service is known, what else is said has to belong to the question or to the strongest error."""
+    """Where no service is known, a line has to belong to the alert, the question or the strongest error."""
+    if situation.has_alert:
+        return [s for s in scored if words(s.fact.ref.text) & situation.named]
     rare = rare_words(scored[:1], situation) | situation.terms
     return [s for i, s in enumerate(scored) if i == 0 or words(s.fact.line.message) & rare]
 

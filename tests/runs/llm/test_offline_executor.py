@@ -63,7 +63,7 @@ class Conversation:
         self.answered = 0
 
     def answer(
-        self, tool: str, *texts: str, path: str = "patterns", status: str = "OK", **output: Any
+        self, tool: str, *texts: str, path: str = "patterns", status: str = "OK", asked: bool = True, **output: Any
     ) -> "Conversation":
         """An assistant's call and its answer with one ref for each text."""
         key = "summary" if path == "series" else "text"
@@ -81,7 +81,9 @@ class Conversation:
             "error": None,
         }
         call = ToolCall(
-            f"call_{self.answered}", tool, json.dumps({"service": "checkout-api"} if tool == "query_logs" else {})
+            f"call_{self.answered}",
+            tool,
+            json.dumps({"service": "checkout-api"} if tool == "query_logs" and asked else {}),
         )
         self.messages.append(AssistantMessage(None, (call,)))
         self.messages.append(ToolMessage(call.call_id, tool, json.dumps(content)))
@@ -242,6 +244,14 @@ async def test_text_that_gives_orders_is_quoted_at_most_and_changes_nothing() ->
     )
     assert len(plain) == len(bent) == 1
     assert bent[0].evidence[0].evidence_excerpt == order
+
+
+async def test_an_alert_about_a_host_is_not_told_by_some_service_that_fails_meanwhile() -> None:
+    alert = ALERT | {"alertname": "DiskFillingUp", "labels": {"instance": "db-1:9100", "job": "node-exporter"}}
+    task = TASK | {"query": "DiskFillingUp", "alert": alert | {"annotations": {"summary": "/var on db-1 is 95% full"}}}
+    full = POOL.replace("HikariPool-1 - Connection is not available", "write to /var failed, disk full")
+    assert "HikariPool" not in texts(await Conversation(task).answer("query_logs", POOL, asked=False).draft())
+    assert "disk full" in texts(await Conversation(task).answer("query_logs", full, asked=False).draft())
 
 
 # ---- repair ----------------------------------------------------------------------------------

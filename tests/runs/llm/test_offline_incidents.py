@@ -6,7 +6,7 @@ import re
 import pytest
 
 from gatekeeper.types import ClaimKind, Intent, Verdict
-from runs.harness.release import proves_absence
+from runs.harness.release import proves_absence, unsupported_words
 from runs.harness.wire import ComposerOutput, ExecutorEvidence
 from tests.runs.llm.offline_bench import INCIDENTS, Bench
 
@@ -49,15 +49,31 @@ async def test_the_report_says_what_is_true_and_nothing_that_is_forbidden(slug: 
     assert not proves_absence(said, bench.gate(draft).accepted)
 
 
+@pytest.mark.parametrize("query", ["", "为什么服务出错？"])
+@pytest.mark.parametrize("slug", SLUGS)
+async def test_release_keeps_every_word_of_the_composer(slug: str, query: str) -> None:
+    bench = Bench(slug, query=query)
+    draft = await bench.execute()
+    composed, claims = await bench.compose(draft), bench.gate(draft).accepted
+    given = (bench.query, json.dumps(bench.alert))
+    for text in [composed.conclusion, composed.scope, *composed.limitations]:
+        assert unsupported_words(text, claims, given) == []
+        assert not proves_absence(text, claims)
+    for statement in composed.statements:
+        named = [claim for claim in claims if claim.claim_id in statement.claim_ids]
+        assert named
+        assert unsupported_words(statement.text, named, given) == []
+
+
 async def test_the_exhausted_pool_is_told_with_the_change_before_it_and_the_advice() -> None:
     bench = Bench("pool-exhausted")
     draft = await bench.execute()
     conclusion = (await bench.compose(draft)).conclusion
     assert re.search(r"points to.*HikariPool-1 - Connection is not available", conclusion)
     assert re.search(r"Before that.*MAXIMUM_POOL_SIZE: \"50\" -> \"10\"", conclusion)
-    assert re.search(r"alert's expression.*rose from 0", conclusion)
     assert re.search(r"runbook advises: .*roll back", conclusion)
     texts = "\n".join(claim.claim_text for claim in draft.claims)
+    assert re.search(r"alert's expression: .*rose from 0", texts)
     assert re.search(r"hikaricp_connections_active\{.*\}: 10 at", texts)
     assert re.search(r"hikaricp_connections_pending\{.*rose from 0", texts)
     assert re.search(r"hikaricp_connections_max\{.*\}: 10 at", texts)

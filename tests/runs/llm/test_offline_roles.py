@@ -160,7 +160,8 @@ async def test_supervises_plan_then_execute_then_finish(state: dict[str, Any], e
     [
         ({"service": "checkout-api", "pod": "other-1"}, "checkout-api"),
         ({"app": "cart"}, "cart"),
-        ({"job": "node-exporter", "instance": "10.0.0.1:9100"}, "node-exporter"),
+        ({"job": "billing", "instance": "10.0.0.1:9100"}, "billing"),
+        ({"job": "node-exporter", "instance": "10.0.0.1:9100"}, None),
         ({"pod": "checkout-api-7b5d6c9f88-xw2lp"}, "checkout-api"),
         ({"pod": "postgres-0"}, "postgres"),
         ({"severity": "critical"}, None),
@@ -238,6 +239,13 @@ async def test_the_conclusion_says_what_fails_what_came_before_and_what_is_advis
     assert conclusion == (
         f"The evidence points to this in the logs: {POOL} (2026-11-12T09:53:56Z). "
         'Before that, the log records a change: values diff: poolSize "50" -> "10" (2026-11-12T09:49:59Z). '
+        "The runbook advises: Roll back the release."
+    )
+
+
+async def test_without_a_log_line_the_decisive_metric_is_the_conclusion() -> None:
+    conclusion = (await composed(METRIC | {"critical": True}, ADVICE)).conclusion
+    assert conclusion == (
         "The metrics show: pending: 59 at 10:10:00Z (last), rose from 0 at 09:51:00Z. "
         "The runbook advises: Roll back the release."
     )
