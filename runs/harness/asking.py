@@ -152,7 +152,7 @@ async def _attempt(ctx: RunContext, request: ModelRequest, step: StepOpened, tal
         raise
     finally:
         usage = reply.usage if reply else None
-        _count(ctx, tally, usage)
+        _count(ctx, request.role, tally, usage)
         ctx.pass_on(Emission(None, (_call_record(ctx, step, tally.attempts, status, code, reply, at, started),)))
 
 
@@ -190,12 +190,11 @@ def _call_record(
     )
 
 
-def _count(ctx: RunContext, tally: _Tally, usage: Usage | None) -> None:
+def _count(ctx: RunContext, role: Role, tally: _Tally, usage: Usage | None) -> None:
     usage = usage or Usage()
     tally.input_tokens += usage.input_tokens
     tally.output_tokens += usage.output_tokens
-    ctx.budget.input_tokens += usage.input_tokens
-    ctx.budget.output_tokens += usage.output_tokens
+    ctx.budget.count(role, usage.input_tokens, usage.output_tokens)
     ctx.kit.spend(
         Spending(
             model_calls=1,

@@ -25,6 +25,7 @@ class Budget:
     tool_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    concluding_tokens: int = 0
 
     @classmethod
     def begin(cls, limits: Limits, spent: Spent, *, now: float, elapsed_before: float) -> "Budget":
@@ -50,18 +51,26 @@ class Budget:
 
     def check_model_call(self, role: Role, now: float) -> None:
         """Raises `BudgetExhausted` when `role` may not make one more call."""
-        limits = self.limits
-        if role in CONCLUDING_ROLES:
-            calls, tokens = limits.max_model_calls, limits.max_tokens
-        else:
-            calls = limits.max_model_calls - limits.reserved_model_calls
-            tokens = int(limits.max_tokens * (1 - limits.reserved_token_share))
-        if self.model_calls >= calls:
+        concluding = role in CONCLUDING_ROLES
+        if self.model_calls >= self.limits.max_model_calls - (0 if concluding else self.limits.reserved_model_calls):
             raise BudgetExhausted("model_calls")
-        if self.tokens >= tokens:
+        if self._out_of_tokens(concluding):
             raise BudgetExhausted("tokens")
         if self.seconds_left(role, now) <= 0:
             raise BudgetExhausted("deadline")
+
+    def _out_of_tokens(self, concluding: bool) -> bool:
+        """The reserve stays whole, however far beyond its share the last searching call went."""
+        reserve = self.limits.max_tokens * self.limits.reserved_token_share
+        if concluding:
+            return self.tokens >= self.limits.max_tokens and self.concluding_tokens >= reserve
+        return self.tokens >= self.limits.max_tokens - reserve
+
+    def count(self, role: Role, input_tokens: int, output_tokens: int) -> None:
+        self.input_tokens += input_tokens
+        self.output_tokens += output_tokens
+        if role in CONCLUDING_ROLES:
+            self.concluding_tokens += input_tokens + output_tokens
 
     def seconds_left(self, role: Role, now: float) -> float:
         """Until the mark that holds for `role`: the soft one for who searches, the deadline for who concludes."""

@@ -338,9 +338,13 @@ def _loads(arguments: str) -> Any:
         return None
     try:
         value = json.loads(arguments)
+        if not _shallow(value):
+            return None
+        # What no tool could send on: NaN, infinities, halves of surrogate pairs.
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
         return None
-    return value if _shallow(value) else None
+    return value
 
 
 def _shallow(value: Any) -> bool:
