@@ -24,6 +24,7 @@ _COUNTED = re.compile(
 _LEVELED = re.compile(r"^(?P<when>\S+(?: \d{2}:\S+)?(?: UTC)?:? )?(?P<level>[A-Za-z]{3,8}): (?P<rest>.+)$", re.DOTALL)
 _CLOCK = re.compile(r"(?<!\d)(\d{2}:\d{2}:\d{2})")
 _ZULU = re.compile(r"(?<!\d)\d{2}:\d{2}:\d{2}Z")
+_DATED_ZULU = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _STRONG = re.compile(r"\b(?:ERROR|FATAL|SEVERE|CRITICAL|PANIC)\b", re.IGNORECASE)
 
@@ -183,7 +184,7 @@ def conclusion(found: Sorted, phrases: Phrases) -> str:
         parts.append(_sentence(phrases.metrics, quoted(found.metrics[0], phrases), phrases))
     if found.changes:
         before = [c for c in found.changes if symptom is not None and _is_before(c.claim_text, symptom.claim_text)]
-        told = before[:2] or found.changes[:1]
+        told = sorted(before[:2], key=_clock_of) or found.changes[:1]
         said = phrases.and_then.join(quoted(claim, phrases) for claim in told)
         parts.append(_sentence(phrases.before if before else phrases.also_changed, said, phrases))
     if found.advice:
@@ -222,6 +223,12 @@ def _is_before(earlier: str, later: str) -> bool:
     return 0 < _seconds(second.group(1)) - _seconds(first.group(1)) <= CHANGE_REACH.total_seconds()
 
 
+def _clock_of(claim: AllowedClaim) -> str:
+    """The first time of day in a claim, to the millisecond where it has them; they sort as text."""
+    found = re.search(r"\d{2}:\d{2}:\d{2}[.,\d]*", claim.claim_text)
+    return found.group() if found else ""
+
+
 def _seconds(clock: str) -> int:
     hours, minutes, seconds = clock.split(":")
     return int(hours) * 3600 + int(minutes) * 60 + int(seconds)
@@ -235,11 +242,12 @@ def _scope(deliberation: Deliberation, phrases: Phrases) -> str:
 
 
 def _times(deliberation: Deliberation, phrases: Phrases) -> list[str]:
-    """From when to when the claims' times of day reach; left out where midnight may lie between."""
-    clocks = sorted({clock for claim in deliberation.claims for clock in _ZULU.findall(claim.claim_text)})
-    if len(clocks) < 2 or _seconds(clocks[-1][:8]) - _seconds(clocks[0][:8]) > HALF_A_DAY_S:
-        return []
-    return [phrases.times.format(clocks[0], clocks[-1])]
+    """From when to when the claims' times reach: times of day, or dated ones where midnight may lie between."""
+    texts = [claim.claim_text for claim in deliberation.claims]
+    times = sorted({clock for text in texts for clock in _ZULU.findall(text)})
+    if times and _seconds(times[-1][:8]) - _seconds(times[0][:8]) > HALF_A_DAY_S:
+        times = sorted({moment for text in texts for moment in _DATED_ZULU.findall(text)})
+    return [phrases.times.format(times[0], times[-1])] if len(times) > 1 else []
 
 
 def _listed(names: Sequence[str], phrases: Phrases) -> str:

@@ -2,13 +2,18 @@
 
 import json
 import re
+from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from gatekeeper.types import ClaimKind, Intent, Verdict
+from runs.harness.pipeline import drive
 from runs.harness.release import proves_absence, unsupported_words
+from runs.harness.run import AlertSubject, Conclusion, Limits, Subject
 from runs.harness.wire import ComposerOutput, ExecutorEvidence
-from tests.runs.llm.offline_bench import INCIDENTS, Bench
+from tests.runs.harness.world import World
+from tests.runs.llm.offline_bench import INCIDENTS, MODEL, Bench
 
 SLUGS = sorted(path.name for path in INCIDENTS.iterdir() if (path / "alert.json").exists())
 
@@ -154,3 +159,32 @@ async def test_no_tool_is_called_more_than_six_times_and_none_twice_with_the_sam
         asked = [(call.name, json.dumps(json.loads(call.arguments), sort_keys=True)) for call in bench.calls]
         assert len(asked) == len(set(asked))
         assert max(sum(name == other for other, _ in asked) for name, _ in asked) <= 6
+
+
+async def released(slug: str) -> tuple[Conclusion, World]:
+    """A whole alert run of the kernel, every role played by the offline model."""
+    bench = Bench(slug)
+    labels = bench.alert["labels"]
+    alert = AlertSubject(
+        alertname=labels["alertname"],
+        severity=labels["severity"],
+        starts_at=datetime.fromisoformat(bench.alert["startsAt"]),
+        labels=labels,
+        annotations=bench.alert["annotations"],
+        generator_url=bench.alert["generatorURL"],
+    )
+    world = World(MODEL, tools=tuple(bench.tools), subject=Subject(alert=alert))
+    kit = replace(world.kit(), evidence_now=lambda: bench.now)
+    run = replace(world.run(), query=f"{alert.alertname}: {alert.annotations['summary']}")
+    return await drive(run, kit), world
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+async def test_the_kernel_releases_what_the_offline_model_found(slug: str) -> None:
+    conclusion, world = await released(slug)
+    assert (conclusion.status, conclusion.verdict, conclusion.release_decision) == ("SUCCESS", Verdict.PASS, "RELEASED")
+    assert conclusion.published is not None
+    assert conclusion.published.confidence == "NORMAL"
+    expected = "nothing notable" if slug == "false-alarm" else "The evidence points to"
+    assert expected in conclusion.published.conclusion
+    assert sum(spent.input_tokens + spent.output_tokens for spent in world.said.spent) < Limits().max_tokens / 2

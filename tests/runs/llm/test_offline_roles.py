@@ -291,6 +291,12 @@ async def test_the_scope_names_sources_times_and_question_without_counts() -> No
     )
 
 
+async def test_the_scope_dates_its_times_where_midnight_lies_between() -> None:
+    text = "query_logs found no line with level ERROR from 2026-11-23T21:17:15Z to 2026-11-24T03:23:00Z."
+    scope = (await composed(claim("c1", "negative_observation", text, "query_logs"))).scope
+    assert "2026-11-23T21:17:15Z to 2026-11-24T03:23:00Z" in scope
+
+
 # ---- all roles -------------------------------------------------------------------------------
 
 BROKEN = ["", "prose", "[]", "null", '{"query": 5}', '{"alert": "x", "claims": {}, "tools": 1}', '{"claims": [1, {}]}']
