@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from gatekeeper.types import EvidenceRef, EvidenceStatus, Invocation, SourceKind
+from gatekeeper.types import EvidenceRef, EvidenceStatus, Invocation, Relevance, SourceKind
 from runs.errors import BudgetExhausted
 from runs.harness.budget import Budget
 from runs.harness.events import (
@@ -42,7 +42,10 @@ class KeptInvocation:
         record = self.record
         refs = {
             ref["raw_path"]: EvidenceRef(
-                raw_path=ref["raw_path"], text=ref["text"], shown=ref["shown"], relevance=ref["relevance"]
+                raw_path=ref["raw_path"],
+                text=ref["text"],
+                shown=ref["shown"],
+                relevance=Relevance(ref["relevance"]) if ref["relevance"] else None,
             )
             for ref in record.evidence_refs
         }
