@@ -332,6 +332,7 @@ def main() -> None:
         brain,
         port=options.port,
         refuse_tools_with_schema=options.refuse_tools_with_schema,
+        latency_s=options.latency,
         on_request=record if options.record else None,
     )
     if options.status:
