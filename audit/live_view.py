@@ -1,10 +1,10 @@
 """The run's page while the run goes: the timeline's rows as server-sent HTML.
 
-    id: 7
-    event: row
-    data: <li …>…</li>          the same template as on the page
+id: 7
+event: row
+data: <li …>…</li>          the same template as on the page
 
-    event: done                 after the terminal frame: the page asks for the run anew
+event: done                 after the terminal frame: the page asks for the run anew
 """
 
 from collections.abc import AsyncGenerator

@@ -21,8 +21,10 @@ from django_htmx.middleware import HtmxDetails
 from audit.api import record_access
 from audit.pages.details import Panel, panel_of
 from audit.pages.restricted import restricted_texts, what_of
-from audit.pages.runlist import read_filters, run_page as runs_of_page, watched_rows
+from audit.pages.runlist import read_filters, watched_rows
+from audit.pages.runlist import run_page as runs_of_page
 from audit.pages.runpage import run_view
+from audit.pages.words import STATUS_WORDS, TRIGGER_WORDS
 from audit.trace import timeline_page
 from runs import lifecycle
 from runs.access import ApiError, Caller, visible_run
@@ -31,8 +33,6 @@ from runs.models import DiagnosisRun
 from runs.models.run import RunOutcome, RunStatus, Trigger
 from runs.models.token import Scope
 
-from audit.pages.words import STATUS_WORDS, TRIGGER_WORDS
-
 P = ParamSpec("P")
 LARGEST_SEQUENCE_NO = 2**31 - 1
 
@@ -40,7 +40,7 @@ LARGEST_SEQUENCE_NO = 2**31 - 1
 def _page(
     view: Callable[Concatenate[HttpRequest, Caller, P], HttpResponse],
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
-    """For signed-in people, who may read runs. What a browser keeps of it, it must ask about before showing it again."""
+    """For signed-in people. A browser that kept the page asks before it shows it again."""
 
     @login_required
     @wraps(view)
@@ -96,9 +96,7 @@ def run_list(request: HttpRequest, caller: Caller) -> HttpResponse:
 def watched_runs(request: HttpRequest, caller: Caller) -> HttpResponse:
     """The rows that the list shows as open, as they are now, and what to ask for next."""
     rows = watched_rows(caller, request.GET.getlist("id"))
-    return render(
-        request, "runs/parts/watched.html", {"rows": rows, "open_ids": [row.id for row in rows if row.open]}
-    )
+    return render(request, "runs/parts/watched.html", {"rows": rows, "open_ids": [row.id for row in rows if row.open]})
 
 
 # ---- one run --------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
-from django.urls import path, re_path
+from django.urls import include, path, re_path
 
 from audit.streams import run_events
 from superbiz import health
@@ -20,4 +20,5 @@ urlpatterns = [
     path("sign-in/", LoginView.as_view(template_name="registration/sign_in.html"), name="sign_in"),
     path("sign-in/<str:token>/", sign_in_link, name="sign_in_link"),
     path("sign-out/", LogoutView.as_view(), name="sign_out"),
+    path("", include("audit.urls")),
 ]

@@ -1,0 +1,71 @@
+"""The restricted texts behind one event: what a model thought and wrote, drafts, rejected claims, judges' reasons.
+
+Whoever calls this has checked the permission and recorded the access first.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+from audit.pages.details import GATE_ROUNDS
+from audit.pages.hostile import Cut, as_json, shown
+from audit.pages.words import Words
+from audit.trace import TimelineEvent, load_reasoning
+from runs.harness.events import EventType
+from runs.models import DiagnosisRun
+
+REASONING = "reasoning"
+SELF_EVALUATION = "self_evaluation"
+
+
+@dataclass(frozen=True, slots=True)
+class RestrictedText:
+    title: Words
+    text: Cut
+
+
+def what_of(event: TimelineEvent) -> str:
+    """Under which name reading it is recorded."""
+    return REASONING if event.event_type == EventType.AGENT_MODEL_STEP else SELF_EVALUATION
+
+
+def restricted_texts(run: DiagnosisRun, event: TimelineEvent) -> tuple[RestrictedText, ...]:
+    """Empty: there is nothing on record."""
+    if event.event_type == EventType.AGENT_MODEL_STEP:
+        return _reasoning(run.id, event.step_id)
+    kept = run.self_evaluation or {}
+    verifier = kept.get("verifier_evaluation") or {}
+    return tuple(
+        RestrictedText(title, as_json(value)) for title, value in _judged(event, verifier, kept) if value is not None
+    )
+
+
+def _reasoning(run_id: str, step_id: str | None) -> tuple[RestrictedText, ...]:
+    texts = [
+        (title, text)
+        for entry in load_reasoning(run_id)
+        if entry.step_id == step_id
+        for title, text in ((_("Thought"), entry.thought), (_("Text to the next step"), entry.assistant_text))
+    ]
+    return tuple(RestrictedText(title, shown(text)) for title, text in texts if text)
+
+
+def _judged(event: TimelineEvent, verifier: dict[str, Any], kept: dict[str, Any]) -> list[tuple[Words, Any]]:
+    position = GATE_ROUNDS.get(EventType(event.event_type))
+    if position is not None:
+        rounds = (verifier.get("gatekeeper_result") or {}).get("rounds", [])
+        return [(_("Draft, and what the gate said of it"), rounds[position] if position < len(rounds) else None)]
+    if event.event_type == EventType.SEMANTIC_GUARD_DECISION:
+        return [
+            (_("The verifier’s answer"), verifier.get("evaluation")),
+            (_("Breaches of its contract"), verifier.get("contract_violations") or None),
+        ]
+    if event.event_type == EventType.AIOPS_RULE_EVALUATION:
+        return [(_("Report rules, with reasons"), kept.get("aiops_rule_evaluation"))]
+    if event.event_type == EventType.RELEASE_DECISION:
+        return [
+            (_("The composer’s draft"), verifier.get("composer_output")),
+            (_("What release dropped, and why"), (verifier.get("release") or {}).get("dropped") or None),
+        ]
+    return []

@@ -1,0 +1,154 @@
+"""Codes of the record in plain words, and how loud each of them is."""
+
+from enum import StrEnum
+from typing import Any
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from runs.harness.events import EventType
+from runs.harness.ports import Role
+from runs.models import DiagnosisRun
+from runs.models.run import ReleaseDecision, RunStatus, Trigger
+
+Words = str | Promise
+
+
+class Tone(StrEnum):
+    """How loud something is shown. The words say the same: colour is never alone."""
+
+    QUIET = "quiet"
+    NORMAL = "normal"
+    GOOD = "good"
+    WARN = "warn"
+    BAD = "bad"
+    LIVE = "live"
+
+
+STATUS_WORDS: dict[str, Words] = {
+    RunStatus.QUEUED: _("Waiting"),
+    RunStatus.RUNNING: _("Running"),
+    RunStatus.SUCCESS: _("Answered"),
+    RunStatus.DEGRADED: _("Withheld"),
+    RunStatus.FAILED: _("Failed"),
+    RunStatus.CANCELLED: _("Cancelled"),
+}
+_STATUS_TONES = {
+    RunStatus.QUEUED: Tone.LIVE,
+    RunStatus.RUNNING: Tone.LIVE,
+    RunStatus.SUCCESS: Tone.GOOD,
+    RunStatus.DEGRADED: Tone.WARN,
+    RunStatus.FAILED: Tone.BAD,
+    RunStatus.CANCELLED: Tone.QUIET,
+}
+
+TRIGGER_WORDS: dict[str, Words] = {
+    Trigger.ALERT: _("Alert"),
+    Trigger.CHAT: _("Chat"),
+    Trigger.MANUAL: _("By hand"),
+    Trigger.EVAL: _("Evaluation"),
+}
+
+VERDICT_WORDS: dict[str, Words] = {
+    "PASS": _("Pass"),
+    "LOW_CONFID": _("Low confidence"),
+    "REJECT": _("Rejected"),
+}
+
+KIND_WORDS: dict[str, Words] = {
+    "observation": _("Observation"),
+    "guidance": _("Guidance"),
+    "negative_observation": _("Nothing found"),
+}
+
+RULE_WORDS: dict[str, Words] = {
+    "GK001_ANSWER_VERSION": _("the draft keeps to the agreed structure"),
+    "GK002_INVOCATION_EXISTS": _("the cited tool call belongs to this run"),
+    "GK003_TOOL_MATCHES": _("the cited tool is the one that was called"),
+    "GK004_PATH_EXISTS": _("the cited path exists and was shown to the model"),
+    "GK005_EXCERPT_SUPPORTED": _("the excerpt stands word for word in the evidence"),
+    "GK006_NEGATIVE_EVIDENCE": _("“nothing found” is claimed only where a query found nothing"),
+    "GK007_NUMBERS_SUPPORTED": _("every number, code and name stands in the evidence"),
+    "GK008_INVOCATION_SUCCEEDED": _("the cited tool call did not fail"),
+    "GK009_CURRENT_STATE": _("what is so now comes from telemetry, not from a runbook"),
+    "AR001_REPORT_EXISTS": _("there is a report"),
+    "AR002_ABOUT_THE_ALERT": _("the report is about the alert that came in"),
+    "AR003_TOOLS_TRIED": _("telemetry and knowledge were both asked"),
+    "AR004_MAIN_SUBJECT": _("no unrelated alert became the main subject"),
+}
+RULE_VERDICT_WORDS: dict[str, Words] = {"PASS": _("pass"), "FAIL": _("fail"), "NA": _("does not apply")}
+_RULE_TONES = {"PASS": Tone.GOOD, "FAIL": Tone.BAD, "NA": Tone.QUIET}
+
+EVENT_WORDS: dict[str, Words] = {
+    EventType.RUN_STARTED: _("Run started"),
+    EventType.RUN_CANCEL_REQUESTED: _("Cancel asked for"),
+    EventType.RUN_RECOVERED: _("Run handed back to the queue"),
+    EventType.BUDGET_EXHAUSTED: _("Budget ended"),
+    EventType.RUN_FINISHED: _("Run ended"),
+    EventType.ROUTING_DECISION: _("Routing"),
+    EventType.AGENT_MODEL_STEP: _("Model step"),
+    EventType.SUPERVISION_DECISION: _("Supervisor’s choice"),
+    EventType.CONVERGENCE_STOP: _("Search stopped"),
+    EventType.TOOL_INVOCATION: _("Tool call"),
+    EventType.EVIDENCE_GUARD_INITIAL: _("Evidence gate"),
+    EventType.EVIDENCE_GUARD_REPAIR: _("Evidence gate after repair"),
+    EventType.SEMANTIC_GUARD_DECISION: _("Semantic check"),
+    EventType.AIOPS_RULE_EVALUATION: _("Report rules"),
+    EventType.RELEASE_DECISION: _("Release"),
+}
+
+ROLE_WORDS: dict[str, Words] = {
+    Role.ROUTER: _("Router"),
+    Role.SYSTEM_CHAT: _("General talk"),
+    Role.CHAT_PLANNER: _("Planner"),
+    Role.CHAT_EXECUTOR: _("Executor"),
+    Role.CHAT_VERIFIER: _("Verifier"),
+    Role.CHAT_COMPOSER: _("Composer"),
+    Role.AIOPS_SUPERVISOR: _("Supervisor"),
+    Role.AIOPS_PLANNER: _("Planner"),
+    Role.AIOPS_EXECUTOR: _("Executor"),
+}
+
+_BAD = frozenset({"FAILED", "TIMEOUT", "REJECTED", "REJECT", "WITHHELD", "ERROR"})
+_WARN = frozenset({"LOW_CONFID", ReleaseDecision.RELEASED_LOW_CONFIDENCE, "CANCELLED"})
+_GOOD = frozenset({"PASS", ReleaseDecision.RELEASED})
+_QUIET = frozenset({"STARTED", "DEDUPLICATED"})
+_WARN_EVENTS = frozenset(
+    {
+        EventType.RUN_CANCEL_REQUESTED,
+        EventType.RUN_RECOVERED,
+        EventType.BUDGET_EXHAUSTED,
+        EventType.CONVERGENCE_STOP,
+    }
+)
+
+
+def tone_of_code(code: str | None) -> Tone:
+    """How loud a status, verdict or decision is."""
+    for codes, tone in ((_BAD, Tone.BAD), (_WARN, Tone.WARN), (_GOOD, Tone.GOOD), (_QUIET, Tone.QUIET)):
+        if code in codes:
+            return tone
+    return Tone.NORMAL
+
+
+def tone_of_event(event_type: str, status: str | None, details: dict[str, Any]) -> Tone:
+    if event_type == EventType.RUN_FINISHED:
+        return _STATUS_TONES.get(details.get("outcome", ""), Tone.NORMAL)
+    if event_type in _WARN_EVENTS:
+        return Tone.WARN
+    if details.get("replaced_because") or details.get("violation") or details.get("contract_violations"):
+        return Tone.WARN
+    return tone_of_code(status)
+
+
+def tone_of_rule(verdict: str) -> Tone:
+    return _RULE_TONES.get(verdict, Tone.NORMAL)
+
+
+def badge(run: DiagnosisRun) -> tuple[Words, Tone]:
+    """The run's state in one or two words."""
+    if run.status == RunStatus.RUNNING and run.cancel_requested_at is not None:
+        return _("Cancelling"), Tone.WARN
+    if run.release_decision == ReleaseDecision.RELEASED_LOW_CONFIDENCE:
+        return _("Answered, low confidence"), Tone.WARN
+    return STATUS_WORDS.get(run.status, run.status), _STATUS_TONES.get(RunStatus(run.status), Tone.NORMAL)

@@ -1,0 +1,69 @@
+"""Figures and times as the pages show them."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django import template
+from django.conf import settings
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+register = template.Library()
+
+
+@register.simple_tag
+def offline_model() -> bool:
+    """Whether the model that plays every role by rules is in use."""
+    return bool(settings.SUPERBIZ.llm == "offline")
+
+
+@register.filter
+def moment(value: datetime | None) -> SafeString | str:
+    """A `<time>` in UTC; a script puts it into the reader's zone."""
+    if value is None:
+        return "–"
+    utc = value.astimezone(UTC)
+    text = f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+    return format_html('<time datetime="{}" title="{}">{}</time>', utc.isoformat(), text, text)
+
+
+@register.filter
+def took(value: timedelta | int | None) -> str:
+    """A duration: `840 ms`, `12.4 s`, `3 min 05 s`. Whole numbers are milliseconds."""
+    if value is None:
+        return "–"
+    ms = value if isinstance(value, int) else round(value / timedelta(milliseconds=1))
+    if ms < 1000:
+        return f"{ms} ms"
+    if ms < 60_000:
+        return f"{ms / 1000:.1f} s"
+    minutes, seconds = divmod(ms // 1000, 60)
+    if minutes < 60:
+        return f"{minutes} min {seconds:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+@register.filter
+def after(ms: int) -> str:
+    """Time since the run's first event."""
+    minutes, rest = divmod(max(0, ms), 60_000)
+    return f"+{minutes}:{rest / 1000:06.3f}" if minutes else f"+{rest / 1000:.3f}"
+
+
+@register.filter
+def grouped(value: int | None) -> str:
+    """A whole number with thin spaces between thousands."""
+    return "–" if value is None else f"{value:,}".replace(",", "\u2009")
+
+
+@register.filter
+def cost(value: Decimal | None) -> str:
+    """US dollars; an unknown cost is said to be unknown, never 0."""
+    return _("unknown") if value is None else f"${value:.4f}"
+
+
+@register.filter
+def percent(value: Any) -> str:
+    return "–" if value is None else f"{float(value):.0%}"

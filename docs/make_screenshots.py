@@ -1,0 +1,115 @@
+"""Screenshots of every page of a running server, in light and dark and on a narrow screen.
+
+    .venv/bin/python docs/make_screenshots.py http://127.0.0.1:8000 --user NAME --password WORD [--out FOLDER]
+    .venv/bin/python docs/make_screenshots.py http://127.0.0.1:8000 --link SIGN-IN-LINK [--out FOLDER]
+
+Run pages are those of the newest run in the list, or of `--run ID`. Needs Debian's chromium.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+CHROMIUM = "/usr/bin/chromium"
+SCREENS = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1440, "height": 900}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1440, "height": 900}},
+    "narrow": {"color_scheme": "light", "viewport": {"width": 360, "height": 740}},
+}
+
+
+def sign_in(page: Page, base: str, options: argparse.Namespace) -> None:
+    if options.link:
+        page.goto(options.link)
+        page.get_by_role("button", name="Sign in").click()
+    else:
+        page.goto(f"{base}/sign-in/")
+        page.get_by_label("Username").fill(options.user)
+        page.get_by_label("Password").fill(options.password)
+        page.get_by_role("button", name="Sign in").click()
+    page.wait_for_selector("#run-list")
+
+
+def signed_out_pages(base: str) -> Iterator[tuple[str, str]]:
+    yield "sign-in", f"{base}/sign-in/"
+    yield "sign-in-link-gone", f"{base}/sign-in/no-such-token/"
+
+
+def address_of_run(page: Page, base: str, options: argparse.Namespace) -> str:
+    if options.run:
+        return f"{base}/runs/{options.run}/"
+    page.goto(f"{base}/")
+    path = page.locator("#run-rows [data-row]").first.get_attribute("href")
+    return f"{base}{path}"
+
+
+def shoot(page: Page, out: Path, name: str) -> None:
+    page.screenshot(path=out / f"{name}.png", full_page=True)
+
+
+def shoot_run(page: Page, address: str, out: Path, screen: str) -> None:
+    page.goto(address)
+    shoot(page, out, f"run-{screen}")
+    page.locator(".proof > summary").first.click()
+    shoot(page, out, f"run-proof-{screen}")
+    page.goto(address)
+    for name, words in (("tool", "Tool call"), ("gate", "Evidence gate"), ("step", "Model step")):
+        page.locator("#timeline [data-row]").filter(has_text=words).last.click()
+        page.wait_for_selector("#panel [data-panel]")
+        page.wait_for_timeout(200)
+        shoot(page, out, f"run-{name}-{screen}")
+    reading = page.locator("[data-restricted]")
+    if reading.count():
+        reading.click()
+        page.wait_for_selector("#restricted .source, #restricted .quiet")
+        shoot(page, out, f"run-reasoning-{screen}")
+
+
+def shoot_all(browser: Browser, base: str, out: Path, options: argparse.Namespace) -> None:
+    state = None
+    for screen, settings in SCREENS.items():
+        context = browser.new_context(**settings)
+        page = context.new_page()
+        for name, address in signed_out_pages(base):
+            page.goto(address)
+            shoot(page, out, f"{name}-{screen}")
+        if state is None:
+            sign_in(page, base, options)
+            state = context.storage_state()
+        else:
+            context.add_cookies(state["cookies"])
+        page.goto(f"{base}/")
+        shoot(page, out, f"runs-{screen}")
+        page.goto(f"{base}/?q=no+such+run+anywhere")
+        shoot(page, out, f"runs-no-match-{screen}")
+        page.goto(f"{base}/runs/run_none/")
+        shoot(page, out, f"not-found-{screen}")
+        shoot_run(page, address_of_run(page, base, options), out, screen)
+        context.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("base", help="address of the running server")
+    parser.add_argument("--user")
+    parser.add_argument("--password")
+    parser.add_argument("--link", help="a one-time sign-in link, instead of name and password")
+    parser.add_argument("--run", help="id of the run to show")
+    parser.add_argument("--out", type=Path, default=Path("docs/screenshots"))
+    options = parser.parse_args()
+    if not Path(CHROMIUM).exists():
+        print(f"{CHROMIUM} is missing: install Debian's chromium.", file=sys.stderr)
+        return 2
+    options.out.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        shoot_all(browser, options.base.rstrip("/"), options.out, options)
+        browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
