@@ -96,7 +96,8 @@ def summarise(series: Series, siblings_before: Sequence[float] = ()) -> str:
     if low[1] == high[1]:
         text += f", unchanged {since}"
     else:
-        text += f", {_movement(first[1], last[1])} {format_number(first[1])} at {clock(first[0])}"
+        left = _left_from(series, known)
+        text += f", {_movement(left[1], last[1])} {format_number(left[1])} at {clock(left[0])}"
         text += f"; min {format_number(low[1])} at {clock(low[0])}, max {format_number(high[1])} at {clock(high[0])}"
         text += f" {since}"
     if series.counter:
@@ -104,6 +105,21 @@ def summarise(series: Series, siblings_before: Sequence[float] = ()) -> str:
     text += _earlier(series, clock, siblings_before) + _gone(series, clock)
     strangers = _strangers(series.inside)
     return f"{text}; {strangers}" if strangers else text
+
+
+def _left_from(series: Series, known: Sequence[Sample]) -> Sample:
+    """Where the way to the last value began: the last sample that was still as usual, else the first of the window.
+
+    Usual is what was seen before the window; for a counter, and without such samples, the window's first value.
+    """
+    earlier = [] if series.counter else [value for _, value in finite(series.before)]
+    usual = earlier or [known[0][1]]
+    values = [value for _, value in known]
+    margin = 0.05 * (max(values) - min(values))
+    low, high = min(usual) - margin, max(usual) + margin
+    if low <= known[-1][1] <= high:
+        return known[0]
+    return next((sample for sample in reversed(known) if low <= sample[1] <= high), known[0])
 
 
 def _movement(first: float, last: float) -> str:

@@ -68,13 +68,13 @@ FIFTEEN = [4.0, 4, 4, 5, 6, 7, 8, 10, 10, 10, 10, 10, 10, 10, 10, 10]
     [
         (
             series(FIFTEEN, [3.0, 5.0], service="checkout-api"),
-            'pool_active{service="checkout-api"}: 10 at 10:05:00Z (last), rose from 4 at 09:50:00Z; min 4 at '
+            'pool_active{service="checkout-api"}: 10 at 10:05:00Z (last), rose from 5 at 09:53:00Z; min 4 at '
             "09:50:00Z, max 10 at 09:57:00Z since 09:50:00Z; before that min 3, max 5 between 09:48:00Z and 09:49:00Z",
         ),
         (series([50.0] * 16), "pool_active: 50 at 10:05:00Z (last), unchanged since 09:50:00Z"),
         (
             series([2.0] * 15 + [1.5]),
-            "pool_active: 1.5 at 10:05:00Z (last), fell from 2 at 09:50:00Z; min 1.5 at 10:05:00Z, max 2 at 09:50:00Z "
+            "pool_active: 1.5 at 10:05:00Z (last), fell from 2 at 10:04:00Z; min 1.5 at 10:05:00Z, max 2 at 09:50:00Z "
             "since 09:50:00Z",
         ),
         (
@@ -84,7 +84,7 @@ FIFTEEN = [4.0, 4, 4, 5, 6, 7, 8, 10, 10, 10, 10, 10, 10, 10, 10, 10]
         ),
         (
             series([5.0] * 10 + [0.0, *[2.0] * 5], [3.0, 5.0], name="errors_total"),
-            "errors_total: 2 at 10:05:00Z (last), fell from 5 at 09:50:00Z; min 0 at 10:00:00Z, max 5 at 09:50:00Z "
+            "errors_total: 2 at 10:05:00Z (last), fell from 5 at 09:59:00Z; min 0 at 10:00:00Z, max 5 at 09:50:00Z "
             "since 09:50:00Z; grew by 2 since 09:50:00Z; before that it grew by 2 between 09:48:00Z and 09:49:00Z",
         ),
         (
