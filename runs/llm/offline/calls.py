@@ -14,7 +14,17 @@ from runs.harness.ports import ToolCall, ToolSpec
 from runs.llm.offline.brief import Situation, iso
 from runs.llm.offline.evidence import Answer
 from runs.llm.offline.loglines import compact_json
-from runs.llm.offline.selection import CHANGE_REACH, LEAD, SEVERITY, Scored, bare, onset_of, rare_words, stem
+from runs.llm.offline.selection import (
+    CHANGE_REACH,
+    LEAD,
+    SEVERITY,
+    Scored,
+    bare,
+    onset_of,
+    quiet_until,
+    rare_words,
+    stem,
+)
 from runs.llm.offline.tokens import words
 
 BEFORE = timedelta(minutes=60)
@@ -68,21 +78,31 @@ def looked_from(situation: Situation) -> datetime:
 
 
 def second_look(
-    situation: Situation, found: Sequence[Scored], others: Iterable[str], family: str | None
+    situation: Situation,
+    found: Sequence[Scored],
+    lasting: Sequence[Scored],
+    others: Iterable[str],
+    family: str | None,
 ) -> list[Wanted]:
-    """The runbook; changes before the onset; who else speaks of the errors; siblings of the metric that moved most."""
+    """The runbook; changes before the onset; who else speaks of the errors; siblings of the metric that moved most.
+
+    `lasting` errors were there before: how often they came then is asked for.
+    """
     begin, end = iso(looked_from(situation)), iso(situation.end)
     onset = onset_of(found, situation)
     since, until = iso(onset - CHANGE_REACH), iso(min(situation.end, onset + timedelta(minutes=2)))
     terms = CHANGE_TERMS + (CHINESE_CHANGE_TERMS if situation.chinese else ())
-    wanted = [knowledge_look(situation, found)]
-    if not found:
+    wanted = [knowledge_look(situation, found or lasting)]
+    quiet = quiet_until(situation)
+    if lasting and quiet is not None:
+        wanted.append(_errors_only(situation, begin, iso(quiet)))
+    elif not found:
         wanted.append(_errors_only(situation, begin, end))
     wanted.append(
         ("query_logs", {"any_of": list(terms), "start": since, "end": until, "limit": MAX_LINES, **_named(situation)})
     )
-    if found:
-        spoken = _spoken(found, situation)
+    if found or lasting:
+        spoken = _spoken(found or lasting, situation)
         if spoken:
             near = iso(onset - LEAD - timedelta(minutes=10))
             wanted.append(("query_logs", {"any_of": spoken, "start": near, "end": end, "limit": MAX_LINES}))

@@ -14,7 +14,7 @@ from runs.harness.wire import ExecutorClaim, ExecutorEvidence
 from runs.llm.offline import claims as wording
 from runs.llm.offline import evidence as facts
 from runs.llm.offline import selection
-from runs.llm.offline.brief import Situation, payload_of, situation
+from runs.llm.offline.brief import Situation, iso, payload_of, situation
 from runs.llm.offline.calls import first_look, knowledge_look, looked_from, named_services, second_look, tool_calls
 from runs.llm.offline.tokens import words
 
@@ -103,7 +103,8 @@ def _next_calls(
     found = _symptoms(now, seen)
     others = named_services(found, _known_names(seen), now.service)
     family = selection.family_prefix(selection.moved(seen.metrics, found, now))
-    return tool_calls(second_look(now, found, others, family), offered, earlier, turns)
+    lasting = selection.lasting_errors(seen.logs, now, looked_from(now))
+    return tool_calls(second_look(now, found, lasting, others, family), offered, earlier, turns)
 
 
 def _with_guess(now: Situation, seen: Seen) -> Situation:
@@ -124,8 +125,20 @@ def _known_names(seen: Seen) -> set[str]:
 
 
 def _symptoms(now: Situation, seen: Seen) -> list[selection.Scored]:
-    begin = looked_from(now)
-    return selection.symptoms((fact for fact in seen.logs if selection.owns(fact, now)), now, begin)
+    """Each line once, at its largest count: one query may have seen only a part of the window."""
+    own: dict[str, facts.LogFact] = {}
+    for fact in seen.logs:
+        key = facts.shape(fact.line.message)
+        if selection.owns(fact, now) and (key not in own or own[key].count < fact.count):
+            own[key] = fact
+    return selection.symptoms(own.values(), now, looked_from(now), _usual(now, seen))
+
+
+def _usual(now: Situation, seen: Seen) -> dict[str, int]:
+    """How often each error came up to the quiet time before the alert, where that was asked for."""
+    quiet = selection.quiet_until(now)
+    asked = [a for a in seen.found if quiet and a.tool_name == "query_logs" and a.arguments.get("end") == iso(quiet)]
+    return {facts.shape(f.line.message): f.count for answer in asked for f in facts.log_facts(answer)}
 
 
 # ---- the draft -------------------------------------------------------------------------------

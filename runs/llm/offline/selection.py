@@ -6,7 +6,7 @@ service is taken up for being loud alone.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import log10
@@ -20,6 +20,7 @@ from runs.llm.offline.tokens import joined, words
 SEVERITY = {"FATAL": 6, "PANIC": 6, "CRITICAL": 6, "SEVERE": 5, "ERROR": 5, "WARN": 2, "WARNING": 2}
 LEAD = timedelta(minutes=20)
 """How long before the alert its trouble may have begun: rules wait (`for:`), rates average."""
+RISE = 4
 CHANGE_REACH = timedelta(hours=6)
 _COMBINED = re.compile(r"\b(?:and|or|unless)\b")
 MIN_CHANGE = 0.3
@@ -85,16 +86,18 @@ class Scored:
 # ---- logs ------------------------------------------------------------------------------------
 
 
-def symptoms(facts: Iterable[LogFact], situation: Situation, begin: datetime) -> list[Scored]:
+def symptoms(facts: Iterable[LogFact], situation: Situation, begin: datetime, usual: Mapping[str, int]) -> list[Scored]:
     """Error and warning lines of the alert's service, the most telling first. `begin` is the searched window's start.
 
-    What is as frequent before as after is background and left out, whatever its level.
+    What is as frequent before as after is background and left out, whatever its level. `usual` counts error lines by
+    shape up to `quiet_until`: an error that was seen before, but became many times as frequent, is a symptom too.
     """
     scored = []
     for fact in facts:
         severity = SEVERITY.get(fact.level, 0)
         failing = bool(_FAILURE_WORDS.search(fact.line.message))
-        if severity == 0 or not is_fresh(fact, situation, begin):
+        fresh = is_fresh(fact, situation, begin)
+        if severity == 0 or not (fresh or has_risen(fact, situation, begin, usual)):
             continue
         if len(words(fact.line.message)) < 3 and not failing:
             continue
@@ -103,7 +106,7 @@ def symptoms(facts: Iterable[LogFact], situation: Situation, begin: datetime) ->
         score += 1.5 if failing else 0
         score += 1.0 if owns(fact, situation) else -2.0
         score -= 3.0 if CHANGE.search(fact.line.message) and severity < SEVERITY["ERROR"] else 0
-        scored.append(Scored(fact, score, True))
+        scored.append(Scored(fact, score, fresh))
     scored.sort(key=lambda s: (-s.score, s.fact.line.message))
     distinct = _distinct(scored)
     return distinct if situation.service is not None else _of_one_piece(distinct, situation)
@@ -127,9 +130,39 @@ def is_fresh(fact: LogFact, situation: Situation, begin: datetime) -> bool:
     return fact.first >= begin + reach * 0.2 or SEVERITY.get(fact.level, 0) >= SEVERITY["ERROR"]
 
 
+def quiet_until(situation: Situation) -> datetime | None:
+    """Up to when things can be taken as usual: well before the alert. None without one."""
+    return situation.started_at - LEAD if situation.started_at else None
+
+
+def has_risen(fact: LogFact, situation: Situation, begin: datetime, usual: Mapping[str, int]) -> bool:
+    """Whether an error that was there before came at least `RISE` times as often since."""
+    quiet, key = quiet_until(situation), shape(fact.line.message)
+    if quiet is None or key not in usual or not begin < quiet < situation.end:
+        return False
+    later = fact.count - usual[key]
+    rate_before = usual[key] / (quiet - begin).total_seconds()
+    return later >= 5 and later / (situation.end - quiet).total_seconds() >= RISE * rate_before
+
+
+def lasting_errors(facts: Iterable[LogFact], situation: Situation, begin: datetime) -> list[Scored]:
+    """Errors of the service that were there before and still are, the most frequent first: have they risen?"""
+    lasting = [
+        Scored(fact, float(fact.count), False)
+        for fact in facts
+        if SEVERITY.get(fact.level, 0) >= SEVERITY["ERROR"]
+        and owns(fact, situation)
+        and not is_fresh(fact, situation, begin)
+        and fact.last is not None
+        and fact.last >= situation.onset - timedelta(minutes=5)
+    ]
+    return sorted(lasting, key=lambda s: (-s.score, s.fact.line.message))
+
+
 def onset_of(found: Sequence[Scored], situation: Situation) -> datetime:
     """When the trouble began, as far as the errors tell: the first of the strongest lines, else the alert's start."""
-    firsts = [s.fact.first for s in found[:3] if s.fact.first and SEVERITY.get(s.fact.level, 0) >= SEVERITY["ERROR"]]
+    errors = [s.fact for s in found[:3] if s.fresh and SEVERITY.get(s.fact.level, 0) >= SEVERITY["ERROR"]]
+    firsts = [fact.first for fact in errors if fact.first is not None]
     return min([*firsts, situation.onset])
 
 

@@ -1,6 +1,7 @@
 """The offline executor over hand-made tool messages: what it asks, what it cites, and what it leaves out."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -165,6 +166,31 @@ async def test_goes_on_when_told_to_continue_and_asks_failed_calls_again() -> No
     assert [c.arguments for c in again.tool_calls] == [
         c.arguments for c in reply.tool_calls if c.name != "query_alerts"
     ]
+
+
+def quiet_answer(talk: Conversation, text: str) -> Conversation:
+    """The answer to how often the service's errors came before the alert."""
+    talk.answer("query_logs", text)
+    asked = talk.messages[-2]
+    assert isinstance(asked, AssistantMessage)
+    call = replace(asked.tool_calls[0], arguments='{"end":"2026-11-12T09:44:00Z","service":"checkout-api"}')
+    talk.messages[-2] = AssistantMessage(None, (call,))
+    return talk
+
+
+OLD = POOL.replace("between 09:58:00Z", "between 09:05:00Z").replace("12T09:58:00.100Z", "12T09:05:00.100Z")
+
+
+@pytest.mark.parametrize(
+    ("before", "claimed"),
+    [("1 line like this at 09:05:00Z", True), ("30 lines like this between 09:05:00Z and 09:43:00Z", False)],
+)
+async def test_an_error_that_was_there_before_counts_when_it_rose(before: str, claimed: bool) -> None:
+    talk = Conversation().answer("query_logs", OLD)
+    reply = await MODEL.complete(request(Role.AIOPS_EXECUTOR, talk.messages, TOOLS))
+    assert any(json.loads(call.arguments).get("end") == "2026-11-12T09:44:00Z" for call in reply.tool_calls)
+    quiet_answer(talk, before + OLD[OLD.index(": 2026") :])
+    assert ("HikariPool-1" in texts(await talk.draft())) is claimed
 
 
 # ---- claiming --------------------------------------------------------------------------------
