@@ -4,11 +4,16 @@ import os
 
 from celery import Celery
 from celery.signals import setup_logging
+from kombu.transport.redis import QoS
 
 from superbiz.env import load_env_or_exit
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "superbiz.settings")
 load_env_or_exit()
+
+# On a lost connection kombu would try to put unacknowledged messages back over that very connection, and the error
+# of that ends the worker. Nothing is lost without it: the reaper sends again what no worker has claimed.
+QoS.restore_at_shutdown = False
 
 app = Celery("superbiz")
 app.config_from_object("django.conf:settings", namespace="CELERY")

@@ -139,8 +139,9 @@ CELERY_RESULT_BACKEND = None
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_TASK_ACKS_LATE = True
-CELERY_TASK_REJECT_ON_WORKER_LOST = True
+# A message is only a hint that a run waits: the run's row is the truth, and the reaper sends lost hints again. So
+# messages are acknowledged as they are taken, and none are put back when a connection is lost (see superbiz.celery).
+CELERY_TASK_ACKS_LATE = False
 CELERY_TASK_DEFAULT_QUEUE = "superbiz"
 CELERY_TASK_STORE_ERRORS_EVEN_IF_IGNORED = False
 CELERY_TASK_PUBLISH_RETRY = False
