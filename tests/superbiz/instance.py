@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,14 +77,15 @@ class Instance:
 
 
 class Up:
-    """A running `manage.py up`."""
+    """A running `manage.py up`. `environ`: settings beside the instance's own."""
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, environ: Mapping[str, str] | None = None) -> None:
         self.instance = instance
+        self.environ = dict(environ or {})
         self.process = subprocess.Popen(
             [sys.executable, "manage.py", "up"],
             cwd=BASE_DIR,
-            env=instance.environ(),
+            env=instance.environ(**self.environ),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -120,10 +121,20 @@ class Up:
         return self.process.wait(timeout=PATIENCE_S)
 
 
+def processes_of(instance: Instance, said: str) -> set[int]:
+    """The instance's living processes whose command line says so."""
+    found = set()
+    for pid in instance.recorded_pids():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if said in " ".join(psutil.Process(pid).cmdline()):
+                found.add(pid)
+    return found
+
+
 @contextlib.contextmanager
-def running(instance: Instance) -> Iterator[Up]:
-    """`up` for the block's duration; whatever the block leaves alive is ended."""
-    up = Up(instance)
+def running(instance: Instance, **environ: str) -> Iterator[Up]:
+    """`up` with these settings for the block's duration; whatever the block leaves alive is ended."""
+    up = Up(instance, environ)
     try:
         yield up
     finally:

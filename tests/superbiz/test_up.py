@@ -1,6 +1,5 @@
 """`manage.py up`, as a real process with real children."""
 
-import contextlib
 import http.cookiejar
 import os
 import re
@@ -16,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.superbiz.instance import Instance, Up, free_port, running, wait_until_gone
+from tests.superbiz.instance import Instance, Up, free_port, processes_of, running, wait_until_gone
 
 
 @pytest.fixture(scope="module")
@@ -105,24 +104,14 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert "SUPERBIZ_VAR" in done.stderr
 
 
-def find(instance: Instance, said: str) -> set[int]:
-    """The instance's living processes whose command line says so."""
-    found = set()
-    for pid in instance.recorded_pids():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if said in " ".join(psutil.Process(pid).cmdline()):
-                found.add(pid)
-    return found
-
-
 @pytest.mark.parametrize("name", ["beat", "worker", "web", "valkey"])
 def test_what_dies_is_started_again_and_a_line_says_so(up: Up, name: str) -> None:
     said = {"valkey": "valkey-server", "web": "superbiz.web"}.get(name, f"superbiz --quiet {name}")
-    (pid,) = find(up.instance, said)
+    (pid,) = processes_of(up.instance, said)
     victim = psutil.Process(pid)
     victim.kill()
     assert up.wait_for(rf"^{name} ended unexpectedly.*starting it again")
-    while not find(up.instance, said) - {victim.pid}:
+    while not processes_of(up.instance, said) - {victim.pid}:
         assert up.process.poll() is None
         time.sleep(0.05)
 
