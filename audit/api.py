@@ -5,7 +5,7 @@ GET /diagnosis/{sessionId}/trace/reasoning?runId=  scope reasoning:read; each re
 """
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query, Router
@@ -28,6 +28,8 @@ from runs.models.token import Scope
 router = Router(tags=["trace"], auth=caller_auth, by_alias=True)
 
 RUNS_OF_SESSION = 50
+
+RunIdParameter = Annotated[str | None, Query(alias="runId")]
 
 
 def record_access(caller: Caller, run_id: str, what: str) -> None:
@@ -74,7 +76,7 @@ def trace(
     request: HttpRequest,
     response: HttpResponse,
     session_id: Path[str],
-    run_id: str | None = Query(None, alias="runId"),
+    run_id: RunIdParameter = None,
 ) -> Any:
     """Without `runId`: the session's latest run or, where there is none, its records from before runs had ids."""
     caller = require(request.auth, Scope.RUNS_READ)  # type: ignore[attr-defined]
@@ -108,7 +110,7 @@ def reasoning(
     request: HttpRequest,
     response: HttpResponse,
     session_id: Path[str],
-    run_id: str | None = Query(None, alias="runId"),
+    run_id: RunIdParameter = None,
 ) -> Any:
     """Needs `runId`. The access is on record before the text is read."""
     caller = require(request.auth, Scope.REASONING_READ)  # type: ignore[attr-defined]

@@ -100,10 +100,10 @@ def _lock(run_ids: Iterable[str]) -> dict[str, Head]:
     with connection.cursor() as cursor:
         cursor.execute(_CREATE_HEADS, [ids, [chain.genesis(run_id) for run_id in ids]])
         cursor.execute(_LOCK_HEADS, [ids])
-        found = cursor.fetchall()
+        found: list[tuple[Any, ...]] = cursor.fetchall()
         cursor.execute("SELECT id, lease_token FROM diagnosis_run WHERE id = ANY(%s)", [ids])
         leases: dict[str, str | None] = dict(cursor.fetchall())
-    return {row[0]: Head(*row, leases.get(row[0])) for row in found}
+    return {row[0]: Head(*(*row, leases.get(row[0]))) for row in found}
 
 
 def _prepared(item: Item) -> Rows | None:

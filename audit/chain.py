@@ -188,7 +188,9 @@ class Anchors:
 
 def anchors(frames: Iterable[Row]) -> Anchors:
     """What the frames answer for: those with a ledger digest. `frames` need event_type, status and the ids."""
-    opened, closed, invocations = set(), set(), set()
+    opened: set[str] = set()
+    closed: set[str] = set()
+    invocations: set[str] = set()
     for frame in frames:
         if frame["ledger_digest"] is None:
             continue

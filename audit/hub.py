@@ -108,9 +108,9 @@ class Hub:
             position = after
             while True:
                 page = await self._page(run_id, position)
-                for event in page.events:
-                    position = event.sequence_no
-                    yield position, event
+                for known in page.events:
+                    position = known.sequence_no
+                    yield position, known
                 if page.last:
                     return
                 if len(page.events) < PAGE:
@@ -120,7 +120,14 @@ class Hub:
                     position = position if event is None else event.sequence_no
                     yield position, event
 
+    def _ensure_watching(self) -> None:
+        """Started for the first reader that has to wait: whoever reads an ended run needs none of it."""
+        if not self._tasks:
+            work = {"live-listen": self._listen(), "live-poll": self._poll(), "live-deliver": self._deliver()}
+            self._tasks = [asyncio.create_task(each, name=name) for name, each in work.items()]
+
     async def _live(self, reader: _Reader, quiet_s: float) -> AsyncGenerator[TimelineEvent | None, None]:
+        self._ensure_watching()
         readers = self._readers.setdefault(reader.run_id, set())
         readers.add(reader)
         # What was committed between the last page and now rang when nobody listened.
@@ -171,8 +178,6 @@ class Hub:
         )
         await pool.open()
         self._pool = pool
-        loops = {"live-listen": self._listen(), "live-poll": self._poll(), "live-deliver": self._deliver()}
-        self._tasks = [asyncio.create_task(work, name=name) for name, work in loops.items()]
 
     async def _stop_if_unused(self) -> None:
         async with self._lock:
@@ -180,9 +185,7 @@ class Hub:
                 return
             pool, tasks = self._pool, self._tasks
             self._pool, self._tasks = None, []
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _end(tasks)
             await pool.close()
 
     # ---- finding out --------------------------------------------------------------------------------------------
@@ -256,8 +259,17 @@ class Hub:
         if self._pool is None:
             raise RuntimeError("the hub is not open")
         async with self._pool.connection() as connection:
-            cursor = await connection.execute(query, parameters)  # type: ignore[arg-type]
+            cursor = await connection.execute(query, parameters)
             return await cursor.fetchall()
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancel until all have ended: a client that is just connecting may take one cancellation for its own."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=0.2)
 
 
 def _connection_arguments() -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Rows:
     def late_for(self) -> set[str]:
         """Steps that must still be open for these rows to be recorded."""
         closing = {closing.step_id for closing in self.closings}
-        return {row.step_id for row in (*self.reasoning, *self.calls)} - closing
+        return ({row.step_id for row in self.reasoning} | {row.step_id for row in self.calls}) - closing
 
 
 def columns(instance: models.Model, names: tuple[str, ...]) -> dict[str, Any]:
@@ -66,11 +66,13 @@ def clip(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _bounded(model: type[models.Model], name: str, text: str | None) -> str | None:
-    if text is None:
-        return None
-    limit = model._meta.get_field(name).max_length
+def _bounded(model: type[models.Model], name: str, text: str) -> str:
+    limit = getattr(model._meta.get_field(name), "max_length", None)
     return clip(text, limit) if limit else clean_text(text)
+
+
+def _bounded_or_none(model: type[models.Model], name: str, text: str | None) -> str | None:
+    return None if text is None else _bounded(model, name, text)
 
 
 def event_row(run: RunRef, frame: Frame) -> TraceEvent:
@@ -102,7 +104,7 @@ def _step(run: RunRef, record: StepOpened) -> AgentStep:
         agent_name=_bounded(AgentStep, "agent_name", record.agent_name),
         role=record.role,
         model=_bounded(AgentStep, "model", record.model),
-        prompt_version=_bounded(AgentStep, "prompt_version", record.prompt_version),
+        prompt_version=_bounded_or_none(AgentStep, "prompt_version", record.prompt_version),
         model_input=_bounded(AgentStep, "model_input", record.model_input),
         started_at=record.started_at,
     )
@@ -130,8 +132,8 @@ def _reasoning(run: RunRef, record: Reasoning) -> AgentReasoning:
         run_id=run.run_id,
         session_id=run.session_id,
         step_id=record.step_id,
-        thought=_bounded(AgentReasoning, "thought", record.thought),
-        assistant_text=_bounded(AgentReasoning, "assistant_text", record.assistant_text),
+        thought=_bounded_or_none(AgentReasoning, "thought", record.thought),
+        assistant_text=_bounded_or_none(AgentReasoning, "assistant_text", record.assistant_text),
         created_at=record.at,
     )
 
@@ -146,11 +148,11 @@ def _call(run: RunRef, record: ModelCall) -> ModelCallRow:
         attempt=record.attempt,
         model=_bounded(ModelCallRow, "model", record.model),
         status=record.status,
-        error_code=_bounded(ModelCallRow, "error_code", record.error_code),
+        error_code=_bounded_or_none(ModelCallRow, "error_code", record.error_code),
         input_tokens=record.input_tokens,
         output_tokens=record.output_tokens,
         cost_usd=None if record.cost_usd is None else record.cost_usd.quantize(COST_STEP),
-        finish_reason=_bounded(ModelCallRow, "finish_reason", record.finish_reason),
+        finish_reason=_bounded_or_none(ModelCallRow, "finish_reason", record.finish_reason),
         duration_ms=record.duration_ms,
         started_at=record.started_at,
     )

@@ -296,7 +296,8 @@ def event_details(run_id: str, sequence_no: int) -> EventDetails | None:
     row = TraceEvent.objects.filter(run_id=run_id, sequence_no=sequence_no).values(*TIMELINE_FIELDS).first()
     if row is None:
         return None
-    step, calls, invocation = None, (), None
+    step, invocation = None, None
+    calls: Iterable[Row] = ()
     if row["step_id"] is not None:
         step = AgentStep.objects.filter(run_id=run_id, id=row["step_id"]).values(*chain.STEP_FIELDS).first()
         of_step = ModelCallRow.objects.filter(run_id=run_id, step_id=row["step_id"]).order_by("attempt")
@@ -334,7 +335,7 @@ def load_reasoning(run_id: str) -> list[ReasoningEntry]:
     rows = AgentReasoning.objects.filter(run_id=run_id).order_by("id")
     entries = []
     for row in rows.values("step_id", "thought", "assistant_text", "created_at"):
-        step = steps.get(row["step_id"], {})
+        step: Row = steps.get(row["step_id"], {})
         about = {name: step.get(name) for name in ("step_index", "agent_name", "role")}
         entries.append(ReasoningEntry(**about, **row))
     return entries
