@@ -1,0 +1,48 @@
+"""The docs say what the code has: every setting, event type, rule and command, and no name that is gone."""
+
+import re
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands
+
+from gatekeeper.rules import CODES
+from runs.harness.events import EventType
+from superbiz.env import BASE_DIR, INTERNAL_NAMES, setting_names
+
+DOCS = BASE_DIR / "docs"
+OURS = {"audit", "gatekeeper", "prompts", "runs", "superbiz"}
+
+
+def text_of(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def test_every_setting_is_documented_and_no_other() -> None:
+    documented = set(re.findall(r"^\| `([A-Z_]+)` \|", text_of("settings.md"), re.MULTILINE))
+    assert documented == set(setting_names()) - INTERNAL_NAMES
+
+
+@pytest.mark.parametrize("event_type", list(EventType))
+def test_every_event_type_is_explained_where_it_happens(event_type: EventType) -> None:
+    assert f"`{event_type.value}`" in text_of("how-a-run-flows.md")
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_gatekeeper_rule_is_documented(code: str) -> None:
+    assert code in text_of("gates.md")
+
+
+def test_every_command_is_documented_and_no_other() -> None:
+    documented = set(re.findall(r"^\| `manage\.py ([a-z_]+)", text_of("commands.md"), re.MULTILINE))
+    assert documented == {name for name, app in get_commands().items() if app in OURS}
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")) + [BASE_DIR / "README.md"], ids=lambda page: page.name)
+def test_files_named_in_the_docs_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"`((?:runs|audit|gatekeeper|prompts|superbiz|templates|docs|eval|bench)/[\w./-]+)`", text)
+    linked = re.findall(r"\]\((?!https?:|#)([^)#]+)\)", text)
+    missing = [name for name in named if not (BASE_DIR / name).exists()]
+    missing += [name for name in linked if not (page.parent / name).exists()]
+    assert missing == []
