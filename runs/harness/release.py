@@ -33,7 +33,7 @@ NO_WORDS = ComposerOutput(conclusion="", scope="", statements=[], limitations=[]
 
 PROOF_OF_ABSENCE = re.compile(
     r"""
-    \brul(?:e[sd]?|ing)\s+(?:\w+\s+){0,3}out\b
+    \brul(?:e[sd]?|ing)\s+(?:(?!tim(?:e|ed|es|ing)\b|r[au]ns?\b)\w+\s+){0,3}out\b
   | \bconfirm(?:ed|s)?\s+(?:that\s+)?(?:there\s+(?:is|are|was|were)\s+)?(?:none|no\b|not\b|nothing|(?:the\s+)?absence)
   | \b(?:is|are|was|were|be|been|definitely|certainly|safely)\s+excluded\b
   | \bcan\s+(?!not\b)(?:\w+\s+)?exclude\b
@@ -45,7 +45,7 @@ PROOF_OF_ABSENCE = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _DENIED = re.compile(
-    r"(?:(?:\bnot|n't|\bno|\bnever|\bnor|cannot|without)(?!\s+(?:doubt|question|only)\b)\s*(?:\w+\s+){0,2}"
+    r"(?:(?:\bnot|n't|\bno|\bnever|\bnor|cannot|without)\b(?!\s+(?:doubt|question|only)\b)\s*(?:\w+\s+){0,2}"
     r"|(?:不|没有|没|无法|难以|未|尚未)(?:完全|能够?|可以?|被|曾|得到)*\s*)$",
     re.IGNORECASE,
 )
@@ -214,7 +214,7 @@ def _documents(material: Material) -> list[SourceDocumentRef]:
 
 
 def _bounded(limitations: list[str]) -> list[str]:
-    return [_cut(text, LIMITATION_CHARS) for text in dict.fromkeys(limitations)][:MAX_LIMITATIONS]
+    return list(dict.fromkeys(_cut(text, LIMITATION_CHARS) for text in limitations))[:MAX_LIMITATIONS]
 
 
 def _cut(text: str, limit: int) -> str:
