@@ -248,7 +248,7 @@ def test_everything_is_bounded() -> None:
         *[("It failed again. " * 50, [f"c{n}"]) for n in range(40)],
         conclusion="It failed again. " * 200,
         scope="The log. " * 200,
-        limitations=[f"{'Only the log was read. ' * 40}{'again ' * n}" for n in range(20)],
+        limitations=[f"{'again ' * n}{'Only the log was read. ' * 40}" for n in range(20)],
     )
     result = release(
         material(
