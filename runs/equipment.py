@@ -3,6 +3,8 @@
 Made on the event loop that uses it, because models and tools own HTTP pools of that loop.
 """
 
+import asyncio
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -64,6 +66,7 @@ class Equipment:
 
     def __init__(self) -> None:
         self._models: Mapping[Role, ChatModel] | None = None
+        self._opening = threading.Lock()
         self._client: httpx.AsyncClient | None = None
         self._registry: tuple[KnowledgeIndex, ToolRegistry] | None = None
         self._breakers = Breakers(
@@ -78,9 +81,11 @@ class Equipment:
         """Raises `ConfigurationError` where a setting, prompt or rule is wrong."""
         stored = await run_in_orm(_stored, CHAT_SET if trigger == Trigger.CHAT else AIOPS_SET)
         registry = self._tools(stored.index)
+        # A provider's library takes a second to import: not on the loop that keeps the leases of other runs.
+        models = await asyncio.to_thread(self._open_models)
         recorded = settings.SUPERBIZ.recorded_evidence
         return Prepared(
-            models=self._open_models(),
+            models=models,
             registry=registry,
             breakers={name: self._breakers.of(name) for name in registry.names},
             prompts=stored.prompts,
@@ -91,17 +96,10 @@ class Equipment:
         )
 
     def _open_models(self) -> Mapping[Role, ChatModel]:
-        if self._models is None:
-            env = settings.SUPERBIZ
-            self._models = build_models(
-                env.llm,
-                {family: getattr(env, f"llm_{family.lower()}") for family in ROLE_FAMILIES},
-                env.llm_base_url,
-                env.llm_api_key.get_secret_value() if env.llm_api_key else None,
-                env.llm_output,
-                env.model_timeout_s,
-            )
-        return self._models
+        with self._opening:
+            if self._models is None:
+                self._models = _models_of(settings.SUPERBIZ)
+            return self._models
 
     def _tools(self, index: KnowledgeIndex) -> ToolRegistry:
         """The registry over this index; a new index makes a new one, on the same HTTP pool."""
@@ -144,6 +142,17 @@ def _stored(prompt_set: str) -> _Stored:
 
 def _fixed(moment: datetime) -> Callable[[], datetime]:
     return lambda: moment
+
+
+def _models_of(env: Any) -> Mapping[Role, ChatModel]:
+    return build_models(
+        env.llm,
+        {family: getattr(env, f"llm_{family.lower()}") for family in ROLE_FAMILIES},
+        env.llm_base_url,
+        env.llm_api_key.get_secret_value() if env.llm_api_key else None,
+        env.llm_output,
+        env.model_timeout_s,
+    )
 
 
 def sources_of(env: Any, http_client: Callable[[], httpx.AsyncClient]) -> Sources:
