@@ -100,12 +100,13 @@ class RunContext:
 
     def pass_on(self, emission: Emission) -> None:
         """Counts here, outside any observer, what the ledger is later compared with."""
+        so_far = self.emitted
+        kinds = [type(record) for record in emission.records]
         self.emitted = Emitted(
-            events=self.emitted.events + (emission.frame is not None),
-            steps=self.emitted.steps + sum(isinstance(r, StepOpened) for r in emission.records),
-            tool_invocations=self.emitted.tool_invocations
-            + sum(isinstance(r, InvocationRecord) for r in emission.records),
-            model_calls=self.emitted.model_calls + sum(isinstance(r, ModelCall) for r in emission.records),
+            events=so_far.events + (emission.frame is not None),
+            steps=so_far.steps + kinds.count(StepOpened),
+            tool_invocations=so_far.tool_invocations + kinds.count(InvocationRecord),
+            model_calls=so_far.model_calls + kinds.count(ModelCall),
         )
         self.kit.emit(emission)
 

@@ -12,6 +12,7 @@ from typing import Any
 STALE_ROUNDS = 2
 DRIFT_CALLS = 4
 MAX_CYCLE = 3
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, default=str)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -24,7 +25,7 @@ class Stop:
 
 def call_key(tool_name: str, arguments: Any) -> str:
     """Same tool and same arguments give the same key, whatever the order of the fields."""
-    return f"{tool_name} {json.dumps(arguments, sort_keys=True, ensure_ascii=False, default=str)}"
+    return f"{tool_name} {_ENCODER.encode(arguments)}"
 
 
 def drift_key(key: str) -> str:

@@ -6,6 +6,7 @@ those may be cited later.
 
 import json
 from collections.abc import Sequence
+from json.encoder import encode_basestring
 from typing import Any
 
 from gatekeeper.types import EvidenceRef
@@ -35,7 +36,7 @@ def answer_text(
         invocation_id=invocation_id,
         tool_name=tool_name,
         status=status,
-        evidence_refs=[ToolAnswerRef(raw_path=ref.raw_path, text=_cut(ref.text)) for ref in shown],
+        evidence_refs=[ToolAnswerRef.model_construct(raw_path=ref.raw_path, text=_cut(ref.text)) for ref in shown],
         output=small,
         truncated=cut_refs or cut_output,
         error=error,
@@ -48,7 +49,7 @@ def _fitting(refs: Sequence[EvidenceRef], room: int) -> tuple[list[EvidenceRef],
     shown: list[EvidenceRef] = []
     used = 0
     for ref in refs:
-        size = len(_dump(_cut(ref.text))) + len(ref.raw_path) + 32
+        size = len(encode_basestring(_cut(ref.text))) + len(ref.raw_path) + 32
         if shown and used + size > room:
             break
         shown.append(ref)
@@ -85,5 +86,8 @@ def _capped(value: Any, list_cap: int, string_cap: int) -> Any:
     return value
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
+
+
 def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return _ENCODER.encode(value)
