@@ -123,9 +123,9 @@ def check_record(trace: Mapping[str, Any]) -> None:
     assert [event["eventType"] for event in timeline].count("RUN_FINISHED") == 1
     assert timeline[-1]["eventType"] == "RUN_FINISHED"
     summary = trace["summary"]
-    assert summary["complete"] is True
-    assert summary["chainValid"] is True
-    assert summary["tokens"]["consistent"] is True
+    assert summary["complete"] is True, summary
+    assert summary["chainValid"] is True, summary
+    assert summary["tokens"]["consistent"] is True, summary
     for part in ("events", "steps", "toolInvocations", "modelCalls"):
         assert summary[part]["emitted"] == summary[part]["persisted"] == summary[part]["returned"], part
 

@@ -1,0 +1,186 @@
+"""What becomes of runs when workers die, people cancel and the broker is away. Real processes, real signals."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.e2e.outside import (
+    Outside,
+    alert_of,
+    check_record,
+    details_of,
+    event_types,
+    evidence_of,
+    make_callers,
+    verify_ledger,
+)
+from tests.servers.openai_compatible import Hang, OpenAICompatibleServer
+from tests.superbiz.instance import PATIENCE_S, Instance, Up, free_port, processes_of, running
+
+pytestmark = pytest.mark.xdist_group("e2e-recovery")
+
+EXECUTOR = "executor_evidence_v2"
+WORKER = "superbiz --quiet worker"
+VALKEY = "valkey-server"
+
+
+@dataclass(frozen=True)
+class Site:
+    instance: Instance
+    up: Up
+    api: Outside
+    server: OpenAICompatibleServer
+
+    def start_and_hang(self, fingerprint: str) -> str:
+        """Start a run and wait until it hangs in a model call of its executor, and its record says so.
+
+        The call after that is answered.
+        """
+        before = len(self.server.asked_by(EXECUTOR))
+        self.server.script(EXECUTOR, Hang())
+        run_id = self.api.start(alert_of("pool-exhausted", fingerprint))
+        self.server.wait_until(lambda server: len(server.asked_by(EXECUTOR)) > before, PATIENCE_S)
+        run = self.api.run(run_id)
+        assert run["status"] == "RUNNING"
+        # The record is written behind the run: what has not been committed dies with the worker, and is told missing.
+        deadline = time.monotonic() + PATIENCE_S
+        while self.api.trace(run)["timeline"][-1]["summary"] != "Executor asked":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        return run_id
+
+    def pid_of(self, said: str) -> int:
+        deadline = time.monotonic() + PATIENCE_S
+        while not (found := processes_of(self.instance, said)):
+            assert time.monotonic() < deadline, f"no {said} runs"
+            time.sleep(0.05)
+        (pid,) = found
+        return pid
+
+    def check_ended_once(self, run: dict[str, Any]) -> dict[str, Any]:
+        trace = self.api.trace(run)
+        assert trace["timeline"][-1]["details"]["outcome"] == run["outcome"]
+        check_record(trace)
+        verify_ledger(self.instance, run["runId"])
+        return trace
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with OpenAICompatibleServer() as server:
+        instance = Instance(tmp_path_factory.mktemp("recovery") / "var", free_port())
+        settings = {
+            "SUPERBIZ_LLM": "openai:test-model",
+            "SUPERBIZ_LLM_BASE_URL": server.base_url,
+            "SUPERBIZ_LLM_API_KEY": "unused",
+            "SUPERBIZ_RECORDED_EVIDENCE": evidence_of("pool-exhausted"),
+        }
+        with running(instance, **settings) as up:
+            up.sign_in_link()
+            api = make_callers(instance, {"all": ["alerts:write", "runs:read", "runs:cancel"]})["all"]
+            yield Site(instance, up, api, server)
+
+
+def test_a_run_whose_worker_was_killed_is_recovered_and_ends_once(site: Site) -> None:
+    run_id = site.start_and_hang("00000000000000a1")
+    pid = site.pid_of(WORKER)
+    os.kill(pid, signal.SIGKILL)
+    assert site.up.wait_for(r"^worker ended unexpectedly.*starting it again")
+
+    run = site.api.ended(run_id)
+
+    assert run["outcome"] == "SUCCESS"
+    assert site.pid_of(WORKER) != pid
+    trace = site.check_ended_once(run)
+    assert [started["attempt"] for started in details_of(trace, "RUN_STARTED")] == [1, 2]
+    assert event_types(trace).count("RUN_RECOVERED") == 1
+    # The alert keeps its run: a repeat joins it.
+    assert site.api.send(alert_of("pool-exhausted", "00000000000000a1"))["deduplicated"] == 1
+
+
+def test_a_run_whose_worker_is_told_to_stop_goes_back_and_ends_after_the_restart(site: Site) -> None:
+    run_id = site.start_and_hang("00000000000000c1")
+    gone = len(site.server.disconnects)
+    os.kill(site.pid_of(WORKER), signal.SIGTERM)
+    site.server.wait_until(lambda server: len(server.disconnects) > gone, PATIENCE_S)
+
+    run = site.api.ended(run_id)
+
+    assert run["outcome"] == "SUCCESS"
+    trace = site.check_ended_once(run)
+    # Being shut down is no failure: the second start is the first attempt still.
+    assert [started["attempt"] for started in details_of(trace, "RUN_STARTED")] == [1, 1]
+    (recovered,) = details_of(trace, "RUN_RECOVERED")
+    assert "shut down" in recovered["reason"]
+
+
+def test_cancelling_ends_the_model_call_in_flight(site: Site) -> None:
+    run_id = site.start_and_hang("00000000000000b1")
+    gone = len(site.server.disconnects)
+
+    assert site.api.post(f"/api/runs/{run_id}/cancel").status_code == 202
+    site.server.wait_until(lambda server: len(server.disconnects) > gone, PATIENCE_S)
+    run = site.api.ended(run_id)
+
+    assert site.server.disconnects[gone:] == [EXECUTOR]
+    assert (run["status"], run["cancelReason"], run["failureCode"]) == ("CANCELLED", "USER_REQUESTED", None)
+    assert run["publishedResult"] is None
+    assert run["safeContent"]["headline"]
+    trace = site.check_ended_once(run)
+    assert event_types(trace).count("RUN_CANCEL_REQUESTED") == 1
+    assert [step["status"] for step in trace["steps"]][-1] == "FAILED"
+
+    again = site.api.post(f"/api/runs/{run_id}/cancel")
+    assert (again.status_code, again.json()["status"]) == (202, "CANCELLED")
+    assert site.api.trace(run)["timeline"] == trace["timeline"]
+
+
+def test_a_run_that_ended_otherwise_cannot_be_cancelled(site: Site) -> None:
+    run = site.api.ended(site.api.start(alert_of("pool-exhausted", "00000000000000b2")))
+    answer = site.api.post(f"/api/runs/{run['runId']}/cancel")
+    assert (answer.status_code, answer.json()["code"]) == (409, "RUN_ENDED")
+    assert answer.json()["details"] == {"runId": run["runId"], "outcome": "SUCCESS"}
+
+
+def test_a_cancelled_alert_may_start_a_run_again(site: Site) -> None:
+    run_id = site.start_and_hang("00000000000000b3")
+    site.api.post(f"/api/runs/{run_id}/cancel")
+    site.api.ended(run_id)
+    again = site.api.start(alert_of("pool-exhausted", "00000000000000b3"))
+    assert again != run_id
+    assert site.api.ended(again)["outcome"] == "SUCCESS"
+
+
+def test_an_alert_that_comes_while_the_broker_hangs_is_taken_at_once_and_run_later(site: Site) -> None:
+    valkey = site.pid_of(VALKEY)
+    os.kill(valkey, signal.SIGSTOP)
+    # Whatever happens below, it goes on.
+    waking = threading.Timer(8.0, os.kill, (valkey, signal.SIGCONT))
+    waking.start()
+    try:
+        began = time.monotonic()
+        run_id = site.api.start(alert_of("pool-exhausted", "00000000000000d1"))
+        took_s = time.monotonic() - began
+        assert site.api.run(run_id)["status"] == "QUEUED"
+        assert site.api.get("/readyz").status_code == 503
+    finally:
+        os.kill(valkey, signal.SIGCONT)
+        waking.cancel()
+    assert took_s < 1.0
+    run = site.api.ended(run_id)
+    assert run["outcome"] == "SUCCESS"
+    site.check_ended_once(run)
+
+
+def test_an_alert_that_comes_while_the_broker_is_dead_is_run_when_it_is_back(site: Site) -> None:
+    os.kill(site.pid_of(VALKEY), signal.SIGKILL)
+    run_id = site.api.start(alert_of("pool-exhausted", "00000000000000d2"))
+    run = site.api.ended(run_id)
+    assert run["outcome"] == "SUCCESS"
+    site.check_ended_once(run)
