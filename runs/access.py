@@ -145,6 +145,8 @@ class _CallerAuth(AuthBase):
 
     openapi_type = "http"
     openapi_scheme = "bearer"
+    # Has the docs page send the CSRF token of whoever is signed in.
+    csrf = True
 
     def __call__(self, request: HttpRequest) -> Caller:
         caller = caller_of(request)

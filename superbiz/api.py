@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.core.exceptions import RequestDataTooBig
-from django.db import DataError
+from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.http.request import UnreadablePostError
 from ninja import NinjaAPI, Router
@@ -126,6 +126,14 @@ def _unfit_for_the_database(request: HttpRequest, error: DataError) -> HttpRespo
     """A value that passed as text and that PostgreSQL cannot hold."""
     log.warning("the database refused a value", path=request.path, error=type(error).__name__)
     return error_response(422)
+
+
+@api.exception_handler(OperationalError)
+@api.exception_handler(InterfaceError)
+def _database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+    """503, so that a sender such as Alertmanager tries again."""
+    log.error("the database does not answer", path=request.path, error=type(error).__name__)
+    return error_response(503)
 
 
 @api.exception_handler(Exception)

@@ -2,6 +2,7 @@ import json
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.test import Client
 
 from runs.models import DiagnosisRun
@@ -206,11 +207,22 @@ def test_a_crash_tells_nothing(client: Client, monkeypatch: pytest.MonkeyPatch) 
     )
 
 
+def test_a_database_that_is_away_is_worth_another_try(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise OperationalError("connection to /var/run failed")
+
+    monkeypatch.setattr("runs.api.filtered", away)
+    answer = client.get("/api/runs")
+    assert (answer.status_code, answer.json()["code"]) == (503, "UNAVAILABLE")
+    assert "/var/run" not in answer.content.decode()
+
+
 def test_the_docs_need_no_other_host() -> None:
     page = Client().get("/api/docs")
     assert page.status_code == 200
     assert "://" not in page.content.decode().replace("http://www.w3.org", "")
     assert "/static/ninja/swagger-ui-bundle.js" in page.content.decode()
     assert Client().get("/static/ninja/swagger-ui-bundle.js").status_code == 200
+    assert 'data-api-csrf="true"' in page.content.decode()
     spec = Client().get("/api/openapi.json").json()
     assert {"/api/alerts/alertmanager", "/api/runs", "/api/runs/{run_id}"} <= set(spec["paths"])
