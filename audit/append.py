@@ -15,6 +15,7 @@ from typing import Any
 from django.db import connection
 
 from audit import chain
+from audit.bulk import insert
 from audit.models import AgentReasoning, AgentStep, ModelCallRow, ToolInvocation, TraceEvent
 from audit.rows import Closing, Rows, closing_of, columns, opening_digest, rows_of
 from runs.harness.events import Emission, EventType
@@ -170,12 +171,12 @@ def _save_ledgers(accepted: Sequence[Rows]) -> None:
                     setattr(step, name, value)
             else:
                 later.append((closing, rows.run.run_id))
-    AgentStep.objects.bulk_create([step for rows in accepted for step in rows.opened])
+    insert([step for rows in accepted for step in rows.opened])
     if later:
         _close_steps(later)
-    AgentReasoning.objects.bulk_create([row for rows in accepted for row in rows.reasoning])
-    ModelCallRow.objects.bulk_create([row for rows in accepted for row in rows.calls])
-    ToolInvocation.objects.bulk_create([row for rows in accepted for row in rows.invocations])
+    insert([row for rows in accepted for row in rows.reasoning])
+    insert([row for rows in accepted for row in rows.calls])
+    insert([row for rows in accepted for row in rows.invocations])
 
 
 def _close_steps(closings: Sequence[tuple[Closing, str]]) -> None:
@@ -233,7 +234,7 @@ def _save_events(accepted: Sequence[Rows], heads: dict[str, Head]) -> None:
         event.previous_hash = head.hash
         event.hash = head.hash = chain.frame_hash(head.hash, columns(event, chain.FRAME_FIELDS))
         events.append(event)
-    TraceEvent.objects.bulk_create(events)
+    insert(events)
     _move(moved.values())
     for head in finished:
         DiagnosisRun.objects.filter(id=head.run_id).update(

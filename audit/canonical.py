@@ -52,9 +52,25 @@ def decimal_text(value: Decimal) -> str:
 
 
 def _converted(value: Any, on_float: Callable[[float], Any]) -> Any:
-    """`value` in JSON's own types, every text cleaned."""
-    if value is None or isinstance(value, bool):
+    """`value` in JSON's own types, every text cleaned. All that is kept passes here, so the common types come first."""
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() and "\x00" not in value else clean_text(value)
+    if kind is dict:
+        return {
+            key if type(key) is str and key.isascii() and "\x00" not in key else clean_text(str(key)): _converted(
+                item, on_float
+            )
+            for key, item in value.items()
+        }
+    if kind is list or kind is tuple:
+        return [_converted(item, on_float) for item in value]
+    if value is None or kind is bool:
         return value
+    return _converted_otherwise(value, on_float)
+
+
+def _converted_otherwise(value: Any, on_float: Callable[[float], Any]) -> Any:
     if isinstance(value, Enum):
         return _converted(value.value, on_float)
     if isinstance(value, str):
@@ -92,12 +108,13 @@ def plain(value: Any) -> Any:
     return _converted(value, _float_to_store)
 
 
+# Made once: `json.dumps` would make an encoder for each call with options.
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
 def canonical_json(value: Any) -> bytes:
     """The canonical bytes of `value`. Raises TypeError or ValueError for what has none."""
-    text = json.dumps(
-        _converted(value, _float_to_hash), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
-    return text.encode()
+    return _encode(_converted(value, _float_to_hash)).encode()
 
 
 def digest(tag: str, value: Any) -> str:

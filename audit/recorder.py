@@ -1,9 +1,9 @@
 """The one writer of the ledger: an observer of runs.
 
 While a run goes on, its emissions are queued and written behind it, group by group: one transaction takes all
-that is queued, over all runs of the process. The transitions of a run are written at once, in the transaction
-that makes them. Nothing here ever raises into a run, but `settle` raises `LeaseLost`: the run is another
-worker's now.
+that has come within some milliseconds, over all runs of the process. The transitions of a run are written at
+once, in the transaction that makes them. Nothing here ever raises into a run, but `settle` raises `LeaseLost`:
+the run is another worker's now.
 
 A group that fails for a passing reason (connection, lock) is tried again, with its order kept. One that the
 database refuses for its content is halved until the emission at fault stands alone; that one is dropped, counted
@@ -11,6 +11,7 @@ and named by `settle`, and the others are recorded.
 """
 
 import asyncio
+import contextlib
 import time
 import weakref
 from collections import deque
@@ -34,6 +35,8 @@ from runs.orm import run_in_orm
 log = structlog.get_logger(__name__)
 
 GROUP_SIZE = 256
+# What a step tells comes within milliseconds: one transaction for it costs a fraction of one for each emission.
+GATHER_S = 0.02
 QUEUE_LIMIT = 20_000
 RETRY_S = (0.05, 2.0)
 SETTLE_S = 5.0
@@ -153,6 +156,7 @@ class _Writer:
         self.runs: dict[RunRef, _RunState] = {}
         self._changed: set[str] = set()
         self._nudge = asyncio.Event()
+        self._settling = 0
         self._draining: asyncio.Task[None] | None = None
         self._announcing: asyncio.Task[None] | None = None
 
@@ -165,6 +169,8 @@ class _Writer:
         self.queue.append(item)
         state.waiting += 1
         state.idle.clear()
+        if len(self.queue) == GROUP_SIZE:
+            self._nudge.set()
         queue_length.inc()
         self._ensure_draining()
 
@@ -172,11 +178,14 @@ class _Writer:
         state = self._state(run)
         if state.waiting:
             self._nudge.set()
+            self._settling += 1
             self._ensure_draining()
             try:
                 await asyncio.wait_for(state.idle.wait(), patience)
             except TimeoutError:
                 log.error("the record of a run is behind", run_id=run.run_id, waiting=state.waiting)
+            finally:
+                self._settling -= 1
         if state.lease_lost:
             self.runs.pop(run, None)
             raise LeaseLost
@@ -208,6 +217,8 @@ class _Writer:
         retry_after = RETRY_S[0]
         group: Group | None = None
         while self.queue:
+            if group is None:
+                await self._gather()
             group = group or Group(tuple(islice(self.queue, GROUP_SIZE)))
             try:
                 outcomes, passing = await run_in_orm(_commit_all, group)
@@ -222,6 +233,14 @@ class _Writer:
             errors_total.labels(kind="passing").inc()
             log.warning("the ledger could not be written", reason=repr(passing.__cause__), queued=len(self.queue))
             retry_after = await self._pause(retry_after)
+
+    async def _gather(self) -> None:
+        """Let a few more emissions come, unless someone waits or a whole group is there."""
+        if self._settling or len(self.queue) >= GROUP_SIZE:
+            return
+        self._nudge.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._nudge.wait(), GATHER_S)
 
     async def _pause(self, seconds: float) -> float:
         """Wait, or until someone settles, and say how long to wait next time."""

@@ -1,10 +1,11 @@
 """The books of one attempt: passes on what the kernel emits, counts it, and keeps the run's row up to date.
 
 The kernel's callbacks return at once. Counters go to the row behind them, one fenced UPDATE for all that came
-together meanwhile; what cannot be written now is kept and tried again.
+together meanwhile and ten a second at most; what cannot be written now is kept and tried again.
 """
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import astuple, replace
@@ -21,6 +22,8 @@ from runs.orm import run_in_orm
 
 log = structlog.get_logger(__name__)
 
+# A step changes the counters several times within milliseconds; nobody needs them that fast.
+WRITE_EVERY_S = 0.1
 RETRY_S = 0.5
 
 
@@ -37,7 +40,7 @@ class Books:
         self._asked: Counter[tuple[str, str]] = Counter()
         self._changed = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
-        self._closing = False
+        self._closing = asyncio.Event()
 
     # ---- the kernel's callbacks ----
 
@@ -65,20 +68,23 @@ class Books:
 
     async def close(self) -> None:
         """Stop writing behind, and write what is left. Raises `django.db.Error` when the database is away."""
-        self._closing = True
+        self._closing.set()
         self._changed.set()
         if self._keeper is not None:
             await self._keeper
         await self._flush()
 
     async def _keep(self) -> None:
-        while not self._closing:
+        while not self._closing.is_set():
             await self._changed.wait()
+            pause = WRITE_EVERY_S
             try:
                 await self._flush()
             except Error as error:
                 log.warning("counters wait", run_id=self.ref.run_id, error=type(error).__name__)
-                await asyncio.sleep(RETRY_S)
+                pause = RETRY_S
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), pause)
 
     async def _flush(self) -> None:
         self._changed.clear()
