@@ -55,16 +55,20 @@ class Round:
 
 @dataclass(slots=True)
 class Toolbox:
-    """The tools of one run. `answered` maps a call's key to the invocation that answered it."""
+    """The tools of one run. `answered` maps a call's key to the invocation that answered it.
+
+    `ended` holds when each call came back, by invocation: calls of one round do not wait for each other.
+    """
 
     ctx: RunContext
     answered: dict[str, str]
     executed: dict[str, int]
     seen_texts: set[str]
+    ended: dict[str, float]
 
     @classmethod
     def of(cls, ctx: RunContext) -> "Toolbox":
-        return cls(ctx, {}, {}, set())
+        return cls(ctx, {}, {}, set(), {})
 
     async def call(self, step_id: str, calls: tuple[ToolCall, ...]) -> Round:
         """Runs `calls` side by side, equal ones once; ids are given in the order of the calls."""
@@ -170,6 +174,7 @@ class Toolbox:
         if breaker is not None:
             (breaker.failed if isinstance(outcome, TimeoutError | ToolFailed) else breaker.succeeded)()
         outcomes[item.invocation_id] = outcome
+        self.ended[item.invocation_id] = ctx.kit.clock.monotonic()
 
     # ---- after the call ----
 
@@ -290,7 +295,7 @@ class Toolbox:
             "error_message": None,
             "truncated": False,
         }
-        elapsed = self.ctx.kit.clock.monotonic() - item.started
+        elapsed = self.ended.get(item.invocation_id, self.ctx.kit.clock.monotonic()) - item.started
         return InvocationRecord(
             invocation_id=item.invocation_id,
             step_id=step_id,
