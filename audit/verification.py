@@ -17,10 +17,12 @@ Who rewrites everything up to the head is found only by a head kept elsewhere (`
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from audit import chain
 from audit.chain import Row
 from audit.record import Record
+from runs.harness.digest import content_digest
 from runs.harness.events import EventType
 from runs.models.run import TERMINAL
 
@@ -208,7 +210,9 @@ def _end_problems(record: Record) -> Iterator[Problem]:
         return
     end = ends[-1]
     if chain.run_digest(run) != end["content_digest"]:
-        yield Problem(Fault.EDITED, where, f"{_name(end)} was written over other content")
+        changed = ", ".join(_changed_decisions(record, run))
+        about = f"; not what was decided: {changed}" if changed else ""
+        yield Problem(Fault.EDITED, where, f"{_name(end)} was written over other content{about}")
     loose = record.ledgers.loose(chain.anchors(record.frames))
     if chain.loose_digest(loose) != end["ledger_digest"]:
         rows = [f"agent_step {row['id']}" for row in loose.steps]
@@ -219,3 +223,36 @@ def _end_problems(record: Record) -> Iterator[Problem]:
         yield Problem(fault, ", ".join(rows) or "rows without a frame", f"{message}; {_name(end)} is held against them")
     if head is not None and (run["trace_event_count"], run["trace_head_hash"]) != (head["sequence_no"], head["hash"]):
         yield Problem(Fault.EDITED, where, "its event count or head hash is not that of the head")
+
+
+def _changed_decisions(record: Record, run: Row) -> Iterator[str]:
+    """Which of the decisions that the row keeps differ from what their frames, of the last attempt, vouch for."""
+    attempt: list[Row] = []
+    for frame in record.frames:
+        attempt = [] if frame["event_type"] == EventType.RUN_STARTED else [*attempt, frame]
+    for frame in attempt:
+        place = _DECIDED.get(frame["event_type"])
+        if place is not None and frame["content_digest"] is not None:
+            kept = _at(run, place)
+            if content_digest(kept) != frame["content_digest"]:
+                yield f"{'.'.join(map(str, place))} ({_name(frame)})"
+
+
+_OF_VERIFIER = ("self_evaluation", "verifier_evaluation")
+_DECIDED: dict[str, tuple[str | int, ...]] = {
+    EventType.EVIDENCE_GUARD_INITIAL: (*_OF_VERIFIER, "gatekeeper_result", "rounds", 0),
+    EventType.EVIDENCE_GUARD_REPAIR: (*_OF_VERIFIER, "gatekeeper_result", "rounds", 1),
+    EventType.SEMANTIC_GUARD_DECISION: (*_OF_VERIFIER, "evaluation"),
+    EventType.AIOPS_RULE_EVALUATION: ("self_evaluation", "aiops_rule_evaluation"),
+    EventType.RELEASE_DECISION: ("published_result",),
+}
+
+
+def _at(value: Any, place: tuple[str | int, ...]) -> Any:
+    """The value at a path of keys and indexes; None where it leads nowhere."""
+    for key in place:
+        try:
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value

@@ -1,5 +1,6 @@
 import asyncio
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -191,14 +192,7 @@ async def test_a_lock_that_is_not_given_delays_the_record_and_loses_nothing() ->
     await observe(recorder, run, emissions.routing())
     release, held = threading.Event(), threading.Event()
 
-    def hold() -> None:
-        with transaction.atomic():
-            TraceHead.objects.select_for_update().get(run=run)
-            held.set()
-            release.wait(10)
-        connections.close_all()
-
-    thread = threading.Thread(target=hold)
+    thread = threading.Thread(target=hold_head, args=[run, held, release])
     thread.start()
     await asyncio.to_thread(held.wait)
     recorder.observe(ref(run), emissions.invoked())
@@ -209,6 +203,43 @@ async def test_a_lock_that_is_not_given_delays_the_record_and_loses_nothing() ->
     await asyncio.to_thread(thread.join)
     assert (await LedgerRecorder.settle(recorder, ref(run))).complete
     assert await sync_to_async(sequence)(run) == [1, 2]
+
+
+async def test_a_connection_lost_in_the_middle_of_a_group_loses_nothing() -> None:
+    run, recorder = await sync_to_async(running)(), LedgerRecorder()
+    await observe(recorder, run, emissions.routing())
+    release, held = threading.Event(), threading.Event()
+    thread = threading.Thread(target=hold_head, args=[run, held, release])
+    thread.start()
+    await asyncio.to_thread(held.wait)
+    recorder.observe(ref(run), emissions.opened())
+    await asyncio.to_thread(terminate_who_waits_for_a_lock)
+    release.set()
+    assert (await recorder.settle(ref(run))).complete
+    await asyncio.to_thread(thread.join)
+    assert await sync_to_async(sequence)(run) == [1, 2]
+
+
+def hold_head(run: DiagnosisRun, held: threading.Event, release: threading.Event) -> None:
+    with transaction.atomic():
+        TraceHead.objects.select_for_update().get(run=run)
+        held.set()
+        release.wait(10)
+    connections.close_all()
+
+
+def terminate_who_waits_for_a_lock() -> None:
+    """Wait until the recorder waits for the head, then end its connection as an administrator would."""
+    count = 0
+    while not count:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            (count,) = cursor.fetchone()
+        time.sleep(0.02)
+    connections.close_all()
 
 
 def test_a_group_whose_answer_was_lost_is_not_recorded_twice() -> None:

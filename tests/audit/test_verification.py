@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -9,9 +9,11 @@ from audit.models import AgentStep, TraceEvent
 from audit.record import load_record
 from audit.verification import Fault, verify
 from runs import lifecycle
+from runs.harness.digest import content_digest
 from runs.models import DiagnosisRun
 from tests.audit import emissions
 from tests.audit.recording import append_now, finished_run, ref, running
+from tests.audit.selfevaluations import evaluation, gate_round
 from tests.factories import conclusion
 
 pytestmark = pytest.mark.django_db
@@ -153,6 +155,21 @@ def test_a_frame_that_was_edited_and_hashed_anew_is_named_by_the_one_that_follow
         run,
     )
     assert [(p.fault, p.where) for p in verify(load_record(run.id))] == [(Fault.EDITED, "frame 4")]
+
+
+def test_the_decision_that_was_changed_is_named() -> None:
+    run = running()
+    kept = evaluation()
+    gate = replace(emissions.guarded().frame, content_digest=content_digest(gate_round()))
+    append_now(run, [emissions.started(), emissions.Emission(gate)])
+    assert lifecycle.finish(ref(run), conclusion(self_evaluation=kept))
+    assert verify(load_record(run.id)) == []
+    path = "{verifier_evaluation,gatekeeper_result,rounds,0,verdict}"
+    edit = f"self_evaluation = jsonb_set(self_evaluation, '{path}', '\"REJECT\"')"
+    tamper(f"UPDATE diagnosis_run SET {edit} WHERE id = %(run)s", run)
+    (problem,) = verify(load_record(run.id))
+    assert problem.where == f"diagnosis_run {run.id}"
+    assert problem.message.endswith("self_evaluation.verifier_evaluation.gatekeeper_result.rounds.0 (frame 2)")
 
 
 def test_a_well_made_frame_that_displaced_another_is_named_as_inserted() -> None:
