@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import structlog
 from django.db import Error
@@ -32,13 +32,15 @@ from runs.orm import run_in_orm
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 Drive: TypeAlias = Callable[[RunInput, Kit], Awaitable[Conclusion]]
 
 # How long a cancelled kernel may take to let go; what it does after that is fenced off by its lost lease.
 LET_GO_S = 2.0
-# How long the end of a run is tried to be stored. After that its silent heartbeat has it recovered elsewhere.
-STORE_S = 8.0
-STORE_RETRY_S = 0.25
+# How long a database that is away is waited for: about as long as a heartbeat may be missed.
+PERSIST_S = 8.0
+PERSIST_RETRY_S = 0.25
 SETTLE_AT_SHUTDOWN_S = 1.0
 
 
@@ -141,10 +143,27 @@ async def _attempt(claimed: Claimed, held: Held, holdings: Holdings, equipment: 
 
 
 async def _work(claimed: Claimed, books: Books, equipment: Equipment, drive: Drive) -> Conclusion:
-    prepared = await equipment.prepare(claimed.run.trigger)
-    if not await run_in_orm(lifecycle.pin, claimed.ref, pins_of(prepared)):
-        raise LeaseLost
-    return await drive(claimed.run, kit_of(prepared, books))
+    async def pinned() -> Prepared:
+        prepared = await equipment.prepare(claimed.run.trigger)
+        if not await run_in_orm(lifecycle.pin, claimed.ref, pins_of(prepared)):
+            raise LeaseLost
+        return prepared
+
+    return await drive(claimed.run, kit_of(await _persistently(pinned), books))
+
+
+async def _persistently(call: Callable[[], Awaitable[T]]) -> T:
+    """Call again and again while the database is away; raises its last error after `PERSIST_S`."""
+    clock = asyncio.get_running_loop().time
+    give_up_at = clock() + PERSIST_S
+    while True:
+        try:
+            return await call()
+        except Error as error:
+            if clock() >= give_up_at:
+                raise
+            log.warning("the database does not answer", error=type(error).__name__)
+        await asyncio.sleep(PERSIST_RETRY_S)
 
 
 def pins_of(prepared: Prepared) -> Pins:
@@ -207,20 +226,13 @@ def _end_of(held: Held, work: asyncio.Task[Conclusion], books: Books) -> Conclus
 
 
 async def _store(end: Conclusion | Stop, books: Books) -> None:
-    """Store the end, again and again while the database is away."""
-    clock = asyncio.get_running_loop().time
-    give_up_at = clock() + STORE_S
-    while True:
-        try:
-            await _store_once(end, books)
-        except LeaseLost:
-            log.warning("lease lost", run_id=books.ref.run_id)
-        except Error as error:
-            if clock() < give_up_at:
-                await asyncio.sleep(STORE_RETRY_S)
-                continue
-            log.error("the end of a run could not be stored", run_id=books.ref.run_id, error=type(error).__name__)
-        return
+    """Store the end. What cannot be stored is left to the reaper, which finds the run's heartbeat gone silent."""
+    try:
+        await _persistently(lambda: _store_once(end, books))
+    except LeaseLost:
+        log.warning("lease lost", run_id=books.ref.run_id)
+    except Error as error:
+        log.error("the end of a run could not be stored", run_id=books.ref.run_id, exc_info=error)
 
 
 async def _store_once(end: Conclusion | Stop, books: Books) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 from pytest_django.fixtures import Settings
 
 from gatekeeper.types import Intent
@@ -17,6 +18,7 @@ from runs.errors import CancelReason, ConfigurationError, FailureCode, ModelRefu
 from runs.harness.events import Emission, EventType, Frame, RoutingDecision, RunStarted
 from runs.harness.run import Conclusion, Emitted, Kit, RunInput, Settled, Spending
 from runs.models import DiagnosisRun
+from runs.orm import run_in_orm
 from runs.worker import WorkerLoop
 from tests.factories import RunFactory, conclusion, now, withheld
 from tests.runs.watching import Told
@@ -228,6 +230,31 @@ def test_a_shutdown_hands_held_runs_back(serve: Any, trigger: str, status: str, 
     assert (row(run_id).status, row(run_id).cancel_reason) == (status, reason)
     assert not loop.drive(later)
     assert row(later).status == "QUEUED"
+
+
+def test_connections_that_break_lose_no_spending_and_no_end(serve: Any) -> None:
+    def break_all_others() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+    async def drive(_run: RunInput, kit: Kit) -> Conclusion:
+        for _ in range(3):
+            await run_in_orm(break_all_others)
+            kit.spend(Spending(model_calls=1))
+            await asyncio.sleep(0.05)
+        await run_in_orm(break_all_others)
+        return withheld()
+
+    run_id = RunFactory().id
+    serve(drive).drive(run_id)
+    # This thread's connection and the pool's idle ones are broken too.
+    connection.close()
+    connection.close_pool()  # type: ignore[attr-defined]
+    stored = row(run_id)
+    assert (stored.status, stored.model_calls) == ("DEGRADED", 3)
 
 
 def test_many_runs_share_one_loop(serve: Any) -> None:
