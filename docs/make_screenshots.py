@@ -64,7 +64,7 @@ def shoot_run(page: Page, address: str, out: Path, screen: str) -> None:
     reading = page.locator("[data-restricted]")
     if reading.count():
         reading.click()
-        page.wait_for_selector("#restricted .source, #restricted .quiet")
+        reading.wait_for(state="detached")
         shoot(page, out, f"run-reasoning-{screen}")
 
 

@@ -16,6 +16,8 @@ from gatekeeper.text import fold
 _ANSI = re.compile(r"\x1b\[[0-9;:?]{0,32}[A-Za-z]")
 CONTEXT_CHARS = 400
 SOURCE_LIMIT = 50_000
+# Longer texts are searched for the excerpt as it is written, and no further.
+FOLD_LIMIT = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ def span_of(text: str, excerpt: str) -> tuple[int, int] | None:
     start = text.find(excerpt)
     if start >= 0:
         return start, start + len(excerpt)
+    if len(text) > FOLD_LIMIT:
+        return None
     folded, stretches = _folded_with_places(text)
     wanted = fold(excerpt)
     start = folded.find(wanted)

@@ -1,20 +1,19 @@
-// Puts every <time> of the page into the reader's own zone. UTC stays in its title.
+// Puts every <time> of the page into the reader's own zone, written year first. UTC stays in its title.
 
-const format = new Intl.DateTimeFormat(document.documentElement.lang, {
-  year: "numeric",
-  month: "2-digit",
-  day: "2-digit",
-  hour: "2-digit",
-  minute: "2-digit",
-  second: "2-digit",
-  hour12: false,
-});
+function two(number) {
+  return String(number).padStart(2, "0");
+}
+
+function local(moment) {
+  const day = `${moment.getFullYear()}-${two(moment.getMonth() + 1)}-${two(moment.getDate())}`;
+  return `${day} ${two(moment.getHours())}:${two(moment.getMinutes())}:${two(moment.getSeconds())}`;
+}
 
 function localise(root) {
   for (const time of root.querySelectorAll("time[datetime]:not([data-local])")) {
     const moment = new Date(time.dateTime);
     if (!Number.isNaN(moment.valueOf())) {
-      time.textContent = format.format(moment);
+      time.textContent = local(moment);
       time.dataset.local = "";
     }
   }

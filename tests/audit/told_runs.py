@@ -1,0 +1,113 @@
+"""Runs told in full through the recorder and the lifecycle: every phase, each restricted text marked SECRET."""
+
+from dataclasses import replace
+from typing import Any
+
+from runs import lifecycle
+from runs.harness.events import (
+    AiopsRules,
+    Emission,
+    EventType,
+    Frame,
+    GuardDecision,
+    Reasoning,
+    SemanticDecision,
+)
+from runs.harness.run import Emitted
+from runs.models import DiagnosisRun
+from tests.audit import emissions
+from tests.audit.recording import append_now, ref, running
+from tests.audit.selfevaluations import CLAIM, evaluation
+from tests.factories import conclusion
+
+REJECTED = CLAIM | {"claim_id": "c9", "claim_text": "SECRET claim: the disk is full"}
+EXCERPT = "total=10, active=10, idle=0, waiting=61"
+FRAMES = 12
+TOOL_EVENT, STEP_EVENT, GATE_EVENT, SEMANTIC_EVENT, RULES_EVENT, RELEASE_EVENT = 5, 4, 7, 9, 10, 11
+
+
+def step_of(run: DiagnosisRun) -> str:
+    """The id of the one step that these runs have. Step ids are unique over all runs."""
+    return f"stp_{run.id[4:]}"
+
+
+def closed_with_secrets(step_id: str) -> Emission:
+    """The executor's step, its reasoning restricted."""
+    told = emissions.closed(step_id, calls=(emissions.call(step_id),))
+    records = tuple(
+        replace(record, thought="SECRET thought", assistant_text="SECRET text")
+        if isinstance(record, Reasoning)
+        else record
+        for record in told.records
+    )
+    return Emission(told.frame, records)
+
+
+def nothing_found(step_id: str) -> Emission:
+    text = "query_logs found nothing for 'deploy'"
+    return emissions.invoked(
+        "inv_bbbbbb",
+        step_id,
+        evidence_status="NO_EVIDENCE",
+        output={"lines": []},
+        output_preview=text,
+        evidence_refs=({"raw_path": "$.no_evidence", "text": text, "shown": True, "relevance": None},),
+    )
+
+
+def guard(event_type: EventType, verdict: str, failed: tuple[str, ...] = ()) -> Emission:
+    details = GuardDecision(
+        verdict=verdict, claims=2, accepted=1, removed=len(failed), failed_rules=failed, rule_set_version=1
+    )
+    return Emission(Frame(event_type, details, f"{verdict}: gate.", emissions.at(4), verdict, content_digest="a" * 64))
+
+
+def semantic() -> Emission:
+    details = SemanticDecision(verdict="PASS", groundedness_score=1.0, supported=1, unsupported=0)
+    frame = Frame(EventType.SEMANTIC_GUARD_DECISION, details, "PASS: 1 of 1 follow.", emissions.at(5), "PASS")
+    return Emission(replace(frame, content_digest="b" * 64))
+
+
+def report_rules() -> Emission:
+    details = AiopsRules(verdict="PASS", passed=("AR001_REPORT_EXISTS",), failed=())
+    frame = Frame(EventType.AIOPS_RULE_EVALUATION, details, "PASS: all hold.", emissions.at(5), "PASS")
+    return Emission(replace(frame, content_digest="c" * 64))
+
+
+def opening(**changes: Any) -> DiagnosisRun:
+    """A run that goes, with its first three frames."""
+    run = running(model_calls=1, tool_calls=2, input_tokens=100, output_tokens=20, model="offline", **changes)
+    append_now(run, [emissions.started(), emissions.routing(), emissions.opened(step_of(run))])
+    return run
+
+
+def told_run(invocation: dict[str, Any] | None = None, **changes: Any) -> DiagnosisRun:
+    """An answered run of twelve frames. `invocation`: changes of the tool call that the first claim cites."""
+    run = opening(rule_set_version=1, prompt_set_version="aiops-prompts-v1", **changes)
+    append_now(
+        run,
+        [
+            closed_with_secrets(step_of(run)),
+            emissions.invoked(step_id=step_of(run), **(invocation or {})),
+            nothing_found(step_of(run)),
+            guard(EventType.EVIDENCE_GUARD_INITIAL, "REJECT", ("GK005_EXCERPT_SUPPORTED",)),
+            guard(EventType.EVIDENCE_GUARD_REPAIR, "PASS"),
+            semantic(),
+            report_rules(),
+            emissions.released(),
+        ],
+    )
+    finish(run)
+    return run
+
+
+def finish(run: DiagnosisRun) -> None:
+    kept = evaluation(CLAIM)
+    verifier = kept["verifier_evaluation"]
+    first = evaluation(REJECTED, accepted=False)["verifier_evaluation"]["gatekeeper_result"]["rounds"][0]
+    verifier["gatekeeper_result"]["rounds"].insert(0, first)
+    ended = conclusion(
+        self_evaluation=kept, emitted=Emitted(events=FRAMES - 1, steps=1, tool_invocations=2, model_calls=1)
+    )
+    assert lifecycle.finish(ref(run), ended)
+    run.refresh_from_db()
