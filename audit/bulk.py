@@ -20,7 +20,7 @@ def _columns(model: type[models.Model]) -> tuple[tuple[str, str, str], ...]:
     return tuple(
         (field.attname, field.column, field.db_type(connection) or "")
         for field in model._meta.concrete_fields
-        if field is not model._meta.auto_field
+        if field is not model._meta.auto_field and field.column is not None
     )
 
 

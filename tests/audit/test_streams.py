@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connection
 from django.http import StreamingHttpResponse
-from django.test import AsyncRequestFactory
+from django.test import AsyncClient, AsyncRequestFactory
 
 from audit import hub as hub_module
 from audit.hub import ReaderDropped
@@ -158,6 +159,40 @@ async def test_nothing_stays_behind_when_the_last_reader_leaves() -> None:
     assert any(task.get_name().startswith("live-") for task in asyncio.all_tasks())
     await frames.aclose()
     assert not any(task.get_name().startswith("live-") for task in asyncio.all_tasks())
+
+
+async def test_the_stream_is_at_its_address_behind_all_middleware() -> None:
+    run = await sync_to_async(finished_run)()
+    await sync_to_async(TokenFactory)()
+    response = await AsyncClient().get(
+        f"/api/runs/{run.id}/events?after=7", headers={"Authorization": "Bearer a-token"}
+    )
+    assert response.status_code == 200
+    assert [(name, id_) for name, id_, _ in await read(response)] == [("event", 8), ("done", None)]
+
+
+async def test_streams_share_the_connections_of_the_hub() -> None:
+    run = await sync_to_async(running)()
+    await sync_to_async(append_now)(run, [emissions.routing()])
+    before = await sync_to_async(open_connections)()
+    streams = [follow(run.id, 0, 5) for _ in range(30)]
+    try:
+        assert await asyncio.gather(*(anext(stream) for stream in streams))
+        waiting = [asyncio.create_task(anext(stream)) for stream in streams]
+        await asyncio.sleep(0.1)
+        assert await sync_to_async(open_connections)() <= before + hub_module.POOL_SIZE
+        await sync_to_async(append_now)(run, [emissions.opened()])
+        await asyncio.to_thread(live.publish_changed, [run.id])
+        assert {number for number, _ in await asyncio.gather(*waiting)} == {2}
+    finally:
+        await asyncio.gather(*(stream.aclose() for stream in streams))
+
+
+def open_connections() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+        (count,) = cursor.fetchone()
+    return int(count)
 
 
 @pytest.mark.parametrize(
