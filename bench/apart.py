@@ -46,15 +46,19 @@ class Instance:
         return self.folder / "bench.log"
 
 
+def bare_environment() -> dict[str, str]:
+    """This process's environment without any setting of SuperBiz."""
+    unwanted = {*setting_names(), *INTERNAL_NAMES, *FOREIGN}
+    return {name: value for name, value in os.environ.items() if name not in unwanted}
+
+
 @contextlib.contextmanager
 def instance(**settings: str) -> Iterator[Instance]:
     """A fresh instance, its folder removed afterwards. `settings` are environment variables of its own."""
-    unwanted = {*setting_names(), *INTERNAL_NAMES, *FOREIGN}
-    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
     with tempfile.TemporaryDirectory(prefix="superbiz-bench-", ignore_cleanup_errors=True) as folder:
         port = free_port()
         own = {"SUPERBIZ_VAR": str(Path(folder) / "var"), "PORT": str(port)}
-        yield Instance(Path(folder), port, {**kept, **own, **settings})
+        yield Instance(Path(folder), port, {**bare_environment(), **own, **settings})
 
 
 @contextlib.contextmanager

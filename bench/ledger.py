@@ -7,7 +7,6 @@ finished here. The recorder alone is then given the emissions of 16 runs at once
 import asyncio
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
