@@ -91,7 +91,7 @@ def shoot_all(browser: Browser, base: str, out: Path, options: argparse.Namespac
         context.close()
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("base", help="address of the running server")
     parser.add_argument("--user")
@@ -101,15 +101,13 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("docs/screenshots"))
     options = parser.parse_args()
     if not Path(CHROMIUM).exists():
-        print(f"{CHROMIUM} is missing: install Debian's chromium.", file=sys.stderr)
-        return 2
+        sys.exit(f"{CHROMIUM} is missing: install Debian's chromium.")
     options.out.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         shoot_all(browser, options.base.rstrip("/"), options.out, options)
         browser.close()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

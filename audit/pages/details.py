@@ -153,7 +153,8 @@ def _step_view(found: EventDetails, *, ended: bool) -> StepView | None:
 
 def _invocation_view(run: DiagnosisRun, invocation: Invocation) -> InvocationView:
     citations = citations_of(run, invocation.invocation_id)
-    cited, others = [], []
+    cited: list[RefView] = []
+    others: list[RefView] = []
     for index, ref in enumerate(invocation.evidence_refs):
         found = citations.get(ref["raw_path"], [])
         if found:

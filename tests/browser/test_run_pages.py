@@ -1,0 +1,193 @@
+"""What a person does with the pages, in a real browser."""
+
+import re
+
+from django.contrib.auth.models import User
+from playwright.sync_api import expect
+
+from audit.models import ReasoningAccess
+from tests.audit import emissions
+from tests.audit.recording import append_now
+from tests.audit.told_runs import EXCERPT, FRAMES, STEP_EVENT, TOOL_EVENT, finish, opening, told_run
+from tests.browser.conftest import Visitor
+from tests.factories import RunFactory
+
+
+def test_from_sign_in_to_the_answer_its_proof_and_the_reasoning_behind_it(visitor: Visitor, reader: User) -> None:
+    run = told_run()
+    page = visitor.page
+    visitor.sign_in(reader)
+    page.get_by_role("link", name="HighErrorRate").click()
+    page.wait_for_url(f"{visitor.base}/runs/{run.id}/")
+    expect(page.get_by_text("The connection pool of checkout-api is exhausted.")).to_be_visible()
+
+    statement = page.locator("#statement-1")
+    statement.get_by_text("Why?").click()
+    expect(statement.locator("mark")).to_have_text(EXCERPT)
+    expect(statement).to_contain_text("the claim follows from its evidence")
+    statement.get_by_text("every rule holds").click()
+    expect(statement.get_by_text("GK005_EXCERPT_SUPPORTED")).to_be_visible()
+
+    statement.get_by_role("link", name="inv_aaaaaa").click()
+    panel = page.locator("#panel")
+    expect(panel.locator("#ref-0 mark")).to_have_text(EXCERPT)
+    assert page.url.endswith(f"?event={TOOL_EVENT}")
+    expect(page.locator(f"#event-{TOOL_EVENT} > a")).to_have_attribute("aria-current", "true")
+
+    page.locator(f"#event-{STEP_EVENT} > a").click()
+    expect(panel.get_by_text("aiops-executor-v1")).to_be_visible()
+    expect(panel).not_to_contain_text("SECRET")
+    assert not ReasoningAccess.objects.exists()
+    panel.get_by_role("link", name="Read reasoning").click()
+    expect(panel.get_by_text("SECRET thought")).to_be_visible()
+    assert ReasoningAccess.objects.get().reader == "reader"
+
+    page.go_back()
+    expect(panel.locator("#ref-0 mark")).to_have_text(EXCERPT)
+    expect(page.locator("body")).not_to_contain_text("SECRET")
+
+
+def test_who_lacks_the_permission_sees_no_control_and_no_restricted_text(visitor: Visitor, person: User) -> None:
+    run = told_run()
+    visitor.sign_in(person)
+    visitor.open(f"/runs/{run.id}/?event={STEP_EVENT}")
+    expect(visitor.page.locator("#panel")).to_contain_text("Executor")
+    expect(visitor.page.get_by_text("Read reasoning")).to_have_count(0)
+    answer = visitor.page.request.get(f"{visitor.base}/runs/{run.id}/events/{STEP_EVENT}/restricted/")
+    assert answer.status == 403
+    assert "SECRET" not in answer.text()
+
+
+def test_a_running_run_grows_on_the_page_and_its_answer_comes_without_a_reload(visitor: Visitor, person: User) -> None:
+    run = opening()
+    page = visitor.page
+    visitor.sign_in(person)
+    visitor.open(f"/runs/{run.id}/?event=3")
+    page.evaluate("window.notReloaded = true")
+    expect(page.locator("#timeline > li")).to_have_count(3)
+    focused = page.locator("#event-2 > a")
+    focused.focus()
+    append_now(run, [emissions.guarded()])
+    expect(page.locator("#timeline > li")).to_have_count(4)
+    expect(focused).to_be_focused()
+    page.locator("#event-4 > a").click()
+    expect(page.locator("#panel [data-panel='4']")).to_be_visible()
+    page.locator("#event-4 > a").focus()
+    finish(run)
+    expect(page.get_by_text("The connection pool of checkout-api is exhausted.")).to_be_visible()
+    expect(page.locator(".run-title .badge")).to_have_text("Answered")
+    expect(page.locator("#timeline > li")).to_have_count(5)
+    expect(page.locator("#event-4 > a")).to_be_focused()
+    expect(page.locator("#panel [data-panel='4']")).to_be_visible()
+    expect(page.locator("#live")).to_have_count(0)
+    assert page.evaluate("window.notReloaded") is True
+
+
+def test_a_run_is_cancelled_only_after_a_second_yes(visitor: Visitor, person: User) -> None:
+    run = opening()
+    visitor.sign_in(person)
+    visitor.open(f"/runs/{run.id}/")
+    visitor.page.get_by_text("Cancel run").click()
+    visitor.page.get_by_role("button", name="Yes, cancel this run").click()
+    expect(visitor.page.get_by_text("Cancelling was asked for.")).to_be_visible()
+    run.refresh_from_db()
+    assert run.cancel_requested_reason == "USER_REQUESTED"
+
+
+def test_the_list_keeps_open_runs_up_to_date_and_filters_in_the_address(visitor: Visitor, person: User) -> None:
+    run = opening()
+    waiting = RunFactory.create(query="Why is orders-api slow?", subject={"version": 1})
+    page = visitor.page
+    visitor.sign_in(person)
+    badge = page.locator(f"#row-{run.id} .badge")
+    expect(badge).to_have_text("Running")
+    finish(run)
+    expect(badge).to_have_text("Answered")
+    page.get_by_label("Search").fill("orders")
+    expect(page.locator(f"#row-{run.id}")).to_have_count(0)
+    expect(page.locator(f"#row-{waiting.id}")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"[?&]q=orders"))
+    page.reload()
+    expect(page.locator("#run-rows > tr")).to_have_count(1)
+
+
+def test_older_runs_come_as_the_reader_scrolls(visitor: Visitor, person: User) -> None:
+    RunFactory.create_batch(85)
+    visitor.sign_in(person)
+    rows = visitor.page.locator("#run-rows [data-row]")
+    expect(rows).to_have_count(40)
+    for count in (80, 85):
+        visitor.page.keyboard.press("End")
+        expect(rows).to_have_count(count)
+    expect(visitor.page.get_by_text("Older runs")).to_have_count(0)
+
+
+def test_the_keyboard_reaches_everything(visitor: Visitor, person: User) -> None:
+    run = told_run()
+    page = visitor.page
+    visitor.sign_in(person)
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search")).to_be_focused()
+    page.keyboard.type("j")
+    expect(page.get_by_label("Search")).to_have_value("j")
+    page.get_by_label("Search").fill("")
+    page.keyboard.press("Escape")
+    expect(page.locator(f"#row-{run.id}")).to_be_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{visitor.base}/runs/{run.id}/")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("j")
+    expect(page.locator("#event-2 > a")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#panel [data-panel-title]")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator("#panel [data-panel]")).to_have_count(0)
+    expect(page.locator("#event-2 > a")).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.get_by_label("Use single keys").uncheck()
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    expect(page.locator("#event-2 > a")).to_be_focused()
+
+
+def test_without_a_script_every_step_of_the_way_is_a_page(plain_visitor: Visitor, reader: User) -> None:
+    run = told_run()
+    page = plain_visitor.page
+    plain_visitor.sign_in(reader)
+    page.get_by_role("link", name="HighErrorRate").click()
+    page.locator("#statement-1").get_by_text("Why?").click()
+    page.locator("#statement-1").get_by_role("link", name="inv_aaaaaa").click()
+    assert page.url == f"{plain_visitor.base}/runs/{run.id}/?event={TOOL_EVENT}#ref-0"
+    expect(page.locator("#ref-0 mark")).to_have_text(EXCERPT)
+    page.locator(f"#event-{STEP_EVENT} > a").click()
+    page.get_by_role("link", name="Read reasoning").click()
+    expect(page.get_by_text("SECRET thought")).to_be_visible()
+    page.get_by_role("link", name=f"event {STEP_EVENT}").click()
+    page.get_by_role("link", name="Close").click()
+    expect(page.locator("#timeline > li")).to_have_count(FRAMES)
+
+
+def test_no_page_is_wider_than_a_narrow_screen(narrow_visitor: Visitor, reader: User) -> None:
+    run = told_run({"output": {"wide": "x" * 3000}, "input_params": {"query": "y" * 500}})
+    narrow_visitor.sign_in(reader)
+    page = narrow_visitor.page
+    for path in ("/", f"/runs/{run.id}/", *(f"/runs/{run.id}/?event={n}" for n in range(1, FRAMES + 1))):
+        narrow_visitor.open(path)
+        page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+
+
+def test_hostile_evidence_runs_nothing_in_the_browser(visitor: Visitor, person: User) -> None:
+    text = f"<img src=x onerror=window.hit=1><script>window.hit=1</script> {EXCERPT}"
+    ref = {"raw_path": "$.lines[0].text", "text": text, "shown": True, "relevance": None}
+    run = told_run({"evidence_refs": (ref,), "output": {"lines": [{"text": text}]}, "output_preview": text})
+    visitor.sign_in(person)
+    visitor.open(f"/runs/{run.id}/")
+    visitor.page.locator(f"#event-{TOOL_EVENT} > a").click()
+    expect(visitor.page.locator("#ref-0 mark")).to_have_text(EXCERPT)
+    expect(visitor.page.locator("#ref-0")).to_contain_text("<script>window.hit=1</script>")
+    assert visitor.page.evaluate("window.hit") is None
