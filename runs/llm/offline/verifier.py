@@ -12,7 +12,6 @@ Input and output are the contract's JSON objects (`verifier_evaluation`).
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from gatekeeper.types import NO_EVIDENCE_PATH, ClaimKind, Verdict
 from runs.harness.wire import ClaimCheck, VerifierEvaluation
@@ -49,6 +48,8 @@ FRAME = re.compile(
 STRONG = frozenset(";.!?。；！？\n")
 QUOTES = frozenset("\"'“”‘’")
 MAX_SKIP = 60
+MAX_TOKENS = 600
+"""More than any line or paragraph that a verifier is shown; keeps hostile text from taking long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def judge_text(claim_text: str, texts: Sequence[str]) -> Judgement:
     claim = [token for token in tokenize(said) if _content(token) or token.separates]
     if not any(_content(token) for token in claim):
         return Judgement(False, 0.0, "The claim says nothing that could be checked.")
-    evidence = [tokenize(text) for text in texts]
+    evidence = [tokenize(text)[:MAX_TOKENS] for text in texts]
     if any(_follows(claim, text) for text in evidence) or _sentence_by_sentence(said, evidence):
         return Judgement(True, 1.0, "The wording, numbers and names of the claim stand in its evidence.")
     return _why_not(claim, evidence)
@@ -156,12 +157,16 @@ def _follows(claim: Sequence[Token], evidence: Sequence[Token]) -> bool:
         return False
     first, _ = wanted[0]
     reachable = [i for i, token in enumerate(evidence) if _same(first, token) and _starts_clause(evidence, i)]
+    depths = _depths(evidence)
     for token, broken in wanted[1:]:
-        reachable = [
-            i
-            for i, other in enumerate(evidence)
-            if _same(token, other) and any(_may_skip(evidence, at, i, broken) for at in reachable)
-        ]
+        reachable = sorted(
+            {
+                i
+                for at in reachable
+                for i in range(at + 1, min(at + MAX_SKIP + 1, len(evidence)))
+                if _same(token, evidence[i]) and _may_skip(evidence, depths, at, i, broken)
+            }
+        )
         if not reachable:
             return False
     return any(_ends_well(evidence, at) for at in reachable)
@@ -180,21 +185,18 @@ def _with_breaks(claim: Sequence[Token]) -> list[tuple[Token, bool]]:
     return out
 
 
-def _may_skip(evidence: Sequence[Token], left: int, right: int, broken: bool) -> bool:
+def _may_skip(evidence: Sequence[Token], depths: Sequence[int], left: int, right: int, broken: bool) -> bool:
     """Whether the claim may leave out what stands between two matched tokens.
 
     Within a clause: empty words and bracketed asides. Where the claim has a mark: also the head of a log line, provided
     that both sides are whole clauses; and whole pairs of a label set.
     """
-    if right <= left or right - left > MAX_SKIP:
-        return False
     gap = evidence[left + 1 : right]
     content = [token for token in gap if _content(token)]
     if any(_turns_meaning(token) for token in content):
         return False
     if not content:
         return broken or not any(token.text in STRONG - {"\n"} for token in gap)
-    depths = _depths(tuple(evidence))
     outside = [t for t, depth in zip(gap, depths[left + 1 : right], strict=True) if depth == 0 and _content(t)]
     if not broken:
         return not outside and not any(token.text in STRONG for token in gap)
@@ -205,8 +207,7 @@ def _may_skip(evidence: Sequence[Token], left: int, right: int, broken: bool) ->
     return all(_is_head(token) for token in outside) and _closes(evidence, left) and _opens(evidence, right)
 
 
-@lru_cache(maxsize=512)
-def _depths(evidence: tuple[Token, ...]) -> tuple[int, ...]:
+def _depths(evidence: Sequence[Token]) -> list[int]:
     """For each token in how many brackets it stands. Only closed ones count, and `{` only as a label set `name{`:
     what a JSON line says stands all in braces and is no aside."""
     depths = [0] * len(evidence)
@@ -220,7 +221,7 @@ def _depths(evidence: tuple[Token, ...]) -> tuple[int, ...]:
             if evidence[begin].text != "{" or attached:
                 for inside in range(begin, i + 1):
                     depths[inside] += 1
-    return tuple(depths)
+    return depths
 
 
 def _pair_ends(evidence: Sequence[Token], at: int) -> bool:
