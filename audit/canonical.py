@@ -24,8 +24,8 @@ from enum import Enum
 from typing import Any
 
 REPLACEMENT = "\ufffd"
-LARGEST_INTEGER = 10**300
-"""Integers beyond it are kept as strings: readers of JSON rarely take them."""
+LARGEST_INTEGER = 10**400
+"""Integers from it on are kept as strings: readers of JSON rarely take them. Beyond any float that is finite."""
 
 
 def clean_text(text: str) -> str:

@@ -25,6 +25,13 @@ class Record:
     frames: tuple[Row, ...]
     ledgers: Ledgers
 
+    @property
+    def is_empty(self) -> bool:
+        rows = self.ledgers
+        return not (
+            self.run or self.head or self.frames or rows.steps or rows.reasoning or rows.calls or rows.invocations
+        )
+
 
 def load_record(run_id: str) -> Record:
     """Seven queries, whatever the run holds."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from audit.canonical import canonical_json, clean_text, digest, plain
@@ -62,6 +62,10 @@ json_values = st.recursive(
 @pytest.mark.django_db
 @settings(max_examples=60, deadline=None)
 @given(json_values)
+@example(1e300)
+@example(-1.7976931348623157e308)
+@example(5e-324)
+@example(10**401)
 def test_what_is_stored_as_jsonb_comes_back_with_the_same_digest(value: Any) -> None:
     stored = plain(value)
     with connection.cursor() as cursor:

@@ -43,11 +43,11 @@ class Command(BaseCommand):
         parser.add_argument("--heads", action="store_true", help="print RUN COUNT HASH lines of ended runs")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        run_ids = _run_ids(options["run"])
         if options["heads"]:
             for line in _head_lines(options["run"]):
                 self.stdout.write(line)
             return
+        run_ids = _run_ids(options["run"])
         faulty = 0
         console = Console(stderr=True)
         for run_id in track(run_ids, "Verifying", console=console, transient=True, disable=not console.is_terminal):
@@ -71,13 +71,13 @@ def _rows(query: str) -> list[tuple[Any, ...]]:
 
 
 def _run_ids(wanted: str | None) -> list[str]:
-    """All runs that any record names. Raises `CommandError` (2) when the wanted one is not among them."""
-    known = [row[0] for row in _rows(_KNOWN_RUNS)]
+    """The wanted run, or all that any record names. Raises `CommandError` (2) where nothing names the wanted one."""
     if wanted is None:
-        return known
-    if wanted in known:
+        return [row[0] for row in _rows(_KNOWN_RUNS)]
+    record = load_record(wanted) if "\0" not in wanted else None
+    if record is not None and not record.is_empty:
         return [wanted]
-    pruned = PrunedRun.objects.filter(run_id=wanted).first() if "\0" not in wanted else None
+    pruned = PrunedRun.objects.filter(run_id=wanted).first() if record is not None else None
     if pruned is not None:
         raise CommandError(f"{wanted} was pruned on {pruned.pruned_at:%Y-%m-%d} by {pruned.pruned_by}.", returncode=2)
     raise CommandError(f"There is no run {wanted}.", returncode=2)
