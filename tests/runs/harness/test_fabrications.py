@@ -13,11 +13,12 @@ from runs.harness.events import EventType
 from runs.harness.ports import ModelRequest
 from runs.harness.release import as_json
 from runs.harness.run import Conclusion
-from runs.llm.scripted import cite, user_input
+from runs.llm.scripted import cite, say, user_input
 from tests.runs.harness.world import (
     EXECUTOR,
     LINES,
     LOOK,
+    SUPERVISOR,
     VERIFIER,
     World,
     answer_of,
@@ -28,6 +29,7 @@ from tests.runs.harness.world import (
     guidance_claim,
     honest,
     knowledge,
+    limits,
     logs,
     pool_claim,
     raising,
@@ -345,6 +347,18 @@ async def test_an_unreadable_answer_after_a_good_draft_does_not_lose_the_draft()
     conclusion = await told.drive()
     assert conclusion.published is not None
     assert [c.claim_id for c in conclusion.published.claims] == ["c1"]
+    assert conclusion.published.confidence == "LOW"
+
+
+async def test_prose_in_a_later_round_does_not_lose_the_draft_of_an_earlier_one() -> None:
+    told, _ = world(
+        [calls(*LOOK), drafts(honest), drafts("Nothing more to say.")],
+        moves={SUPERVISOR: [say(SUPERVISOR, {"next": "EXECUTE", "reason": "more"})]},
+        limits=limits(max_rounds=2),
+    )
+    conclusion = await told.drive()
+    assert conclusion.published is not None
+    assert [c.claim_id for c in conclusion.published.claims] == ["c1", "c2"]
     assert conclusion.published.confidence == "LOW"
 
 

@@ -14,6 +14,7 @@ from tests.runs.harness.world import (
     PLANNER,
     SUPERVISOR,
     calls,
+    claim,
     draft,
     drafts,
     honest,
@@ -122,6 +123,25 @@ async def test_the_order_to_conclude_takes_the_tools_away_and_says_why() -> None
     concluding = next(request for request in brain.asked(EXECUTOR) if not request.tools)
     assert user_input(concluding, -1)["reason"] == "the same calls came round again"
     assert user_input(concluding, -1)["conclude_now"] is True
+
+
+async def test_a_repair_round_remembers_the_calls_made_before() -> None:
+    """The same call in the repair round is a cycle at once, not a first call again."""
+
+    def move(request: ModelRequest) -> ModelReply:
+        if request.tools:
+            outcome = calls(A).outcome
+        else:
+            outcome = drafts(lambda r: draft(pool_claim(r), claim("f1", "And so it is."))).outcome
+        assert callable(outcome)
+        reply = outcome(request)
+        assert isinstance(reply, ModelReply)
+        return reply
+
+    told, brain = world([Step(EXECUTOR, move)])
+    await told.drive()
+    assert [bool(request.tools) for request in brain.asked(EXECUTOR)] == [True, True, False, True, False]
+    assert [frame.status for frame in told.said.of(EventType.CONVERGENCE_STOP)] == ["CYCLE", "CYCLE"]
 
 
 async def test_after_a_stop_the_supervisor_cannot_go_on() -> None:
