@@ -37,7 +37,7 @@ async def run_demo(base_url: str) -> int:
             await asyncio.wait_for(_follow(client, run["runId"], console), FOLLOW_S)
             finished = await _get(client, f"/api/runs/{run['runId']}")
     except (httpx.HTTPError, TimeoutError, DemoFailed) as error:
-        console.print(f"The demo did not finish: {error or type(error).__name__}", style="bold red")
+        console.print(f"The demo did not finish: {str(error) or type(error).__name__}", style="bold red")
         return 1
     console.print("\n" + text_report(finished), markup=False)
     return {"SUCCESS": 0, "DEGRADED": 3}.get(finished["outcome"] or "", 1)

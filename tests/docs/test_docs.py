@@ -38,7 +38,7 @@ def test_every_command_is_documented_and_no_other() -> None:
     assert documented == {name for name, app in get_commands().items() if app in OURS}
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")) + [BASE_DIR / "README.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*sorted(DOCS.glob("*.md")), BASE_DIR / "README.md"], ids=lambda page: page.name)
 def test_files_named_in_the_docs_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     named = re.findall(r"`((?:runs|audit|gatekeeper|prompts|superbiz|templates|docs|eval|bench)/[\w./-]+)`", text)
