@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import connection
@@ -18,7 +19,6 @@ from runs.errors import CancelReason, ConfigurationError, FailureCode, ModelRefu
 from runs.harness.events import Emission, EventType, Frame, RoutingDecision, RunStarted
 from runs.harness.run import Conclusion, Emitted, Kit, RunInput, Settled, Spending
 from runs.models import DiagnosisRun
-from runs.orm import run_in_orm
 from runs.worker import WorkerLoop
 from tests.factories import RunFactory, conclusion, now, withheld
 from tests.runs.watching import Told
@@ -232,20 +232,26 @@ def test_a_shutdown_hands_held_runs_back(serve: Any, trigger: str, status: str, 
     assert row(later).status == "QUEUED"
 
 
+def outside_the_pool() -> dict[str, Any]:
+    parameters = connection.get_connection_params()
+    return {name: parameters[name] for name in ("dbname", "user", "password", "host", "port") if parameters.get(name)}
+
+
 def test_connections_that_break_lose_no_spending_and_no_end(serve: Any) -> None:
+    outside = psycopg.connect(**outside_the_pool(), autocommit=True)
+
     def break_all_others() -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
+        outside.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
 
     async def drive(_run: RunInput, kit: Kit) -> Conclusion:
         for _ in range(3):
-            await run_in_orm(break_all_others)
+            await asyncio.to_thread(break_all_others)
             kit.spend(Spending(model_calls=1))
             await asyncio.sleep(0.05)
-        await run_in_orm(break_all_others)
+        await asyncio.to_thread(break_all_others)
         return withheld()
 
     run_id = RunFactory().id
@@ -253,6 +259,7 @@ def test_connections_that_break_lose_no_spending_and_no_end(serve: Any) -> None:
     # This thread's connection and the pool's idle ones are broken too.
     connection.close()
     connection.close_pool()  # type: ignore[attr-defined]
+    outside.close()
     stored = row(run_id)
     assert (stored.status, stored.model_calls) == ("DEGRADED", 3)
 
