@@ -52,7 +52,10 @@ def _values(enum: type[StrEnum]) -> list[str]:
 
 
 class DiagnosisRun(models.Model):
-    """`id` is the public run id. `subject` is a validated `runs.harness.run.Subject`: the alert or question as it came."""
+    """`id` is the public run id.
+
+    `subject` is a validated `runs.harness.run.Subject`: the alert or question as it came.
+    """
 
     id = models.CharField(primary_key=True, max_length=40)
     session = models.ForeignKey("runs.ChatSession", on_delete=models.PROTECT, related_name="runs")
