@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -42,16 +42,26 @@ def _page(
 ) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
     """For signed-in people. A browser that kept the page asks before it shows it again."""
 
-    @login_required
     @wraps(view)
     def page(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
-        response = view(request, Caller(user=request.user), *args, **kwargs)  # type: ignore[arg-type]
+        if not request.user.is_authenticated:
+            return _to_sign_in(request)
+        response = view(request, Caller(user=request.user), *args, **kwargs)
         if not response.has_header("Cache-Control"):
             patch_cache_control(response, private=True, no_cache=True)
         patch_vary_headers(response, ["HX-Request", "HX-Target"])
         return response
 
     return page
+
+
+def _to_sign_in(request: HttpRequest) -> HttpResponse:
+    """A part of a page cannot be the sign-in page: htmx is told to leave for it, and to come back to where it was."""
+    htmx: HtmxDetails = request.htmx  # type: ignore[attr-defined]
+    if not htmx:
+        return redirect_to_login(request.get_full_path())
+    there = redirect_to_login(htmx.current_url_abs_path or "/")
+    return HttpResponse(headers={"HX-Redirect": there["Location"]})
 
 
 def _target(request: HttpRequest) -> str:
@@ -82,7 +92,7 @@ def run_list(request: HttpRequest, caller: Caller) -> HttpResponse:
         "page": page,
         "filters": filters,
         "before": "before" in request.GET,
-        "statuses": [(value, STATUS_WORDS[value]) for value in RunStatus.values if value not in RunOutcome.values],
+        "statuses": [(value, STATUS_WORDS[value]) for value in RunStatus.values],
         "outcomes": [(value, STATUS_WORDS[value]) for value in RunOutcome.values],
         "triggers": [(value, TRIGGER_WORDS[value]) for value in Trigger.values],
         "webhook": request.build_absolute_uri("/api/alerts/alertmanager"),

@@ -49,6 +49,8 @@ def took(value: timedelta | int | None) -> str:
 def after(ms: int) -> str:
     """Time since the run's first event."""
     minutes, rest = divmod(max(0, ms), 60_000)
+    if minutes >= 60:
+        return f"+{minutes // 60} h {minutes % 60:02}"
     return f"+{minutes}:{rest / 1000:06.3f}" if minutes else f"+{rest / 1000:.3f}"
 
 

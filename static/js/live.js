@@ -47,5 +47,12 @@ if (line && timeline) {
     source.close();
     renew(page);
   });
+  source.addEventListener("error", () => {
+    // While it only reconnects there is nothing to say; closed, it was refused: signed out, or the run is gone.
+    if (source.readyState === EventSource.CLOSED) {
+      const words = line.querySelector("[data-live-words]");
+      words.textContent = words.dataset.liveLost;
+    }
+  });
   window.addEventListener("pagehide", () => source.close());
 }

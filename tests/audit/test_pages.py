@@ -70,6 +70,16 @@ def test_who_is_not_signed_in_is_sent_to_sign_in(rest: str) -> None:
     assert Client().get("/")["Location"] == "/sign-in/?next=/"
 
 
+def test_a_part_of_a_page_never_becomes_the_sign_in_page() -> None:
+    run = told_run()
+    response = Client().get(
+        page_of(run, "?event=5"),
+        headers={"HX-Request": "true", "HX-Target": "panel", "HX-Current-URL": f"http://testserver{page_of(run)}"},
+    )
+    assert response["HX-Redirect"] == f"/sign-in/?next=/runs/{run.id}/"
+    assert response.content == b""
+
+
 def test_who_is_not_signed_in_cannot_cancel() -> None:
     run = opening()
     assert Client().post(page_of(run, "cancel/")).status_code == 302
