@@ -5,6 +5,7 @@ Made on the event loop that uses it, because models and tools own HTTP pools of 
 
 import asyncio
 import threading
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -76,6 +77,14 @@ class Equipment:
     @property
     def limits(self) -> Limits:
         return limits_of(settings.SUPERBIZ)
+
+    async def open(self) -> None:
+        """Open the models before a run waits for them: to load a provider's library takes a second and more.
+
+        A wrong setting is told by the runs that meet it.
+        """
+        with contextlib.suppress(ConfigurationError):
+            self._open_models()
 
     async def prepare(self, trigger: str) -> Prepared:
         """Raises `ConfigurationError` where a setting, prompt or rule is wrong."""

@@ -82,6 +82,7 @@ class WorkerLoop:
         self._loop.close()
 
     async def _begin(self) -> None:
+        await self._equipment.open()
         self._watch = asyncio.create_task(self._watch_all())
 
     async def _watch_all(self) -> None:

@@ -136,6 +136,8 @@ def _broker_url(redis_url: str) -> str:
 
 CELERY_BROKER_URL = _broker_url(REDIS_URL)
 CELERY_RESULT_BACKEND = None
+# There are no results; without this Celery makes its empty backend anew in each thread, and each request has one.
+CELERY_RESULT_BACKEND_THREAD_SAFE = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]

@@ -19,7 +19,7 @@ def open_client(timeout_s: float) -> httpx2.AsyncClient:
     """
     return httpx2.AsyncClient(
         timeout=httpx2.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s)),
-        limits=httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=16),
+        limits=httpx2.Limits(max_connections=MAX_CONNECTIONS),
         # The limit counts bytes as they arrive; a compressed reply could be small there and huge in memory.
         headers={"Accept-Encoding": "identity"},
         follow_redirects=False,
