@@ -146,7 +146,7 @@ async def test_a_run_that_starts_at_the_end_of_its_budget_still_ends_properly() 
 async def test_the_time_kept_for_judging_is_not_spent_on_waiting_for_a_searching_call() -> None:
     """The model would answer only after the soft mark: its call is given up there, not at the model's time limit."""
     told, _ = world(
-        [calls(*LOOK), drafts(honest), drafts(honest, delay_s=3600)],
+        [calls(*LOOK), drafts(honest), drafts(honest, delay_s=2)],
         moves=GO_ON,
         limits=limits(deadline_s=100, soft_deadline_share=0.0005, model_timeout_s=3600),
     )
