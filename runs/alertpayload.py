@@ -97,6 +97,8 @@ def read_notice(value: Any) -> Notice:
     alerts = value.get("alerts")
     if not isinstance(alerts, list) or not all(isinstance(alert, dict) for alert in alerts):
         raise BadPayload(422, "BAD_BODY", "The body must hold a list of objects under the key 'alerts'.")
+    if not all(isinstance(alert.get(part), dict | None) for alert in alerts for part in ("labels", "annotations")):
+        raise BadPayload(422, "BAD_BODY", "An alert's labels and annotations must be objects.")
     if len(alerts) > MAX_ALERTS:
         raise BadPayload(422, "TOO_MANY_ALERTS", f"A body may hold {MAX_ALERTS} alerts at most.")
     key = value.get("groupKey")

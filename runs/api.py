@@ -7,6 +7,7 @@ POST /runs/{runId}/cancel   scope runs:cancel    202, or 409 where the run ended
 
 import base64
 import binascii
+from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any
@@ -162,9 +163,7 @@ class RunPageShape(Shape):
     next_cursor: str | None
 
 
-class RunFilters(Schema):
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
-
+class RunFilters(Shape):
     status: RunStatus | None = None
     outcome: RunOutcome | None = None
     trigger: Trigger | None = None
@@ -207,9 +206,18 @@ def read_cursor(cursor: str) -> tuple[datetime, str]:
     return moment, run_id
 
 
+def check_known(given: Iterable[str]) -> None:
+    """A misspelt filter would silently give all runs. Raises `ApiError` 422."""
+    known = {field.alias or name for name, field in RunFilters.model_fields.items()}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise ApiError(422, "UNKNOWN_FILTER", f"Runs are filtered by {', '.join(sorted(known))} only.")
+
+
 @router.get("/runs", response=RunPageShape, summary="Runs, newest first")
 def list_runs(request: HttpRequest, filters: Query[RunFilters]) -> Any:
     caller = caller_of_view(request, Scope.RUNS_READ)
+    check_known(request.GET)
     rows = visible_runs(caller).defer("published_result", "self_evaluation", "subject")
     found = list(filtered(rows, filters)[: filters.limit + 1])
     page = found[: filters.limit]

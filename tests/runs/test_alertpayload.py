@@ -99,7 +99,13 @@ def test_what_is_no_json_is_refused(body: bytes) -> None:
     assert (refused.value.status, refused.value.code) == (400, "BAD_JSON")
 
 
-@pytest.mark.parametrize("value", [[], 3, None, "x", {}, {"alerts": {}}, {"alerts": [1]}, {"alerts": [{}] * 501}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *([], 3, None, "x", {}, {"alerts": {}}, {"alerts": [1]}, {"alerts": [{}] * 501}),
+        *({"alerts": [{"labels": "x"}]}, {"alerts": [{"labels": {}, "annotations": [1]}]}),
+    ],
+)
 def test_what_is_no_notice_is_refused(value: object) -> None:
     with pytest.raises(BadPayload) as refused:
         read_notice(value)
@@ -111,7 +117,8 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
     max_leaves=12,
 )
-NAMED = st.fixed_dictionaries({}, optional=dict.fromkeys(ALERT, JSON))
+OBJECT = st.none() | st.dictionaries(st.text(max_size=12), JSON, max_size=4)
+NAMED = st.fixed_dictionaries({}, optional={**dict.fromkeys(ALERT, JSON), "labels": OBJECT, "annotations": OBJECT})
 
 
 @given(st.lists(NAMED, max_size=3), JSON, JSON)
