@@ -15,6 +15,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import structlog
+import uvloop
 from django.db import Error
 
 from runs import driver, lifecycle, live
@@ -40,7 +41,7 @@ class WorkerLoop:
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._announce = announce
         self._drive = drive
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._holdings = Holdings()
         self._equipment = Equipment()
         self._watch: asyncio.Task[None] | None = None
