@@ -17,6 +17,10 @@
 """
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from runs.harness.ports import Usage
 
 
 class FailureCode(StrEnum):
@@ -59,12 +63,15 @@ class RunError(Exception):
 
 
 class ModelError(RunError):
+    """`usage`: what the attempt cost all the same, where the server said so (an answer that was cut off, say)."""
+
     failure_code = FailureCode.MODEL_UNAVAILABLE
 
     def __init__(self, safe_message: str, *, error_code: str, transient: bool = False) -> None:
         super().__init__(safe_message)
         self.error_code = error_code
         self.transient = transient
+        self.usage: Usage | None = None
 
 
 class ModelUnavailable(ModelError):

@@ -128,14 +128,14 @@ async def _attempt(ctx: RunContext, request: ModelRequest, step: StepOpened, tal
     """One call, its row in the ledger and its place in the run's counters, however it ends."""
     model = ctx.kit.models[request.role]
     at, started = ctx.kit.clock.now(), ctx.kit.clock.monotonic()
-    status, code, reply = "ERROR", None, None
+    status, code, reply, usage = "ERROR", None, None, None
     # A searching call must not eat the time that is kept for judging and releasing.
     patience = min(ctx.kit.limits.model_timeout_s, ctx.budget.seconds_left(request.role, started))
     ctx.budget.model_calls += 1
     try:
         async with asyncio.timeout(patience):
             reply = await model.complete(request)
-        status = "OK"
+        status, usage = "OK", reply.usage
         return reply
     except TimeoutError:
         status, code = "TIMEOUT", "TIMEOUT"
@@ -144,16 +144,16 @@ async def _attempt(ctx: RunContext, request: ModelRequest, step: StepOpened, tal
         status, code = "CANCELLED", "CANCELLED"
         raise
     except ModelError as error:
-        code = _code_of(error)
+        code, usage = _code_of(error), error.usage
         status = "TIMEOUT" if code == "TIMEOUT" else "ERROR"
         raise
     except Exception as error:
         code = _code_of(error)
         raise
     finally:
-        usage = reply.usage if reply else None
         _count(ctx, request.role, tally, usage)
-        ctx.pass_on(Emission(None, (_call_record(ctx, step, tally.attempts, status, code, reply, at, started),)))
+        record = _call_record(ctx, step, tally.attempts, status, code, reply, usage, at, started)
+        ctx.pass_on(Emission(None, (record,)))
 
 
 def _code_of(error: Exception) -> str:
@@ -169,10 +169,10 @@ def _call_record(
     status: str,
     error_code: str | None,
     reply: ModelReply | None,
+    usage: Usage | None,
     at: datetime,
     started: float,
 ) -> ModelCall:
-    usage = reply.usage if reply else None
     return ModelCall(
         call_id=ctx.kit.ids.call_id(),
         step_id=step.step_id,

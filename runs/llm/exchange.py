@@ -26,7 +26,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from runs.errors import ConfigurationError, ModelContractViolated
+from runs.errors import ConfigurationError, ModelContractViolated, ModelError
 from runs.harness.ports import (
     AssistantMessage,
     Message,
@@ -189,6 +189,14 @@ def _schema(output: type[BaseModel]) -> dict[str, Any]:
 
 def to_reply(response: wire.ModelResponse, schema_name: str) -> ModelReply:
     """The provider's response as ours. Raises `ModelRefused` or `ModelContractViolated` where it is no answer."""
+    try:
+        return _read(response, schema_name)
+    except ModelError as error:
+        error.usage = _usage(response)
+        raise
+
+
+def _read(response: wire.ModelResponse, schema_name: str) -> ModelReply:
     if response.finish_reason == "content_filter":
         raise content_filtered()
     if response.finish_reason == "length":

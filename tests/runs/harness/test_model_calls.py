@@ -186,3 +186,14 @@ async def test_the_script_fails_a_run_that_asks_for_something_else() -> None:
     model = ScriptedModel(say(EXECUTOR, {}))
     with pytest.raises(AssertionError, match="not from aiops_executor"):
         await World(model).drive()
+
+
+async def test_an_answer_that_was_cut_off_costs_what_the_server_says() -> None:
+    cut = ModelContractViolated("The answer was cut off.", error_code="TRUNCATED")
+    cut.usage = Usage(900, 4_096, Decimal("0.05"))
+    told, _ = world(moves={PLANNER: [fail(PLANNER, cut)]})
+    await told.drive()
+    (call,) = [call for call in told.said.model_calls if call.role == PLANNER.value]
+    assert (call.status, call.error_code) == ("ERROR", "TRUNCATED")
+    assert (call.input_tokens, call.output_tokens, call.cost_usd) == (900, 4_096, Decimal("0.05"))
+    assert Decimal("0.05") in {spending.cost_usd for spending in told.said.spent}

@@ -298,3 +298,13 @@ async def test_the_list_price_of_a_known_model_at_its_own_address() -> None:
     usage = to_reply(response, "router_intent").usage
     assert usage is not None
     assert usage.cost_usd == Decimal("2.5")
+
+
+async def test_tokens_of_an_answer_that_was_cut_off_are_known(
+    server: OpenAICompatibleServer, open_model: OpenModel
+) -> None:
+    server.always(Answer(DIAGNOSIS, finish_reason="length"))
+    with pytest.raises(ModelContractViolated) as raised:
+        await open_model("qwen3-max").complete(ask(Role.ROUTER, {"query": "why?"}))
+    assert raised.value.usage is not None
+    assert raised.value.usage.input_tokens > 0
