@@ -29,7 +29,8 @@ class _Ids:
         self._source = source
 
     def _text(self, length: int) -> str:
-        return "".join(self._source.choices(BASE32, k=length))
+        bits = self._source.getrandbits(5 * length)  # one draw: the system's randomness is a call a time
+        return "".join(BASE32[bits >> shift & 31] for shift in range(0, 5 * length, 5))
 
     def step_id(self) -> str:
         return f"step_{self._text(16)}"

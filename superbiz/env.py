@@ -40,6 +40,7 @@ LLM_ROLES: tuple[LlmRole, ...] = (
 INTERNAL_NAMES = frozenset({"SUPERBIZ_PROCESS", "SUPERBIZ_CI"})
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 SECRET_KEY_MIN_CHARS = 32
+UNREAD_FIELDS = ("loki_url", "elasticsearch_url", "mysql_url", "mcp_config", "notify_urls", "otel_endpoint")
 
 
 class ConfigurationError(Exception):
@@ -226,6 +227,12 @@ class Env(BaseSettings):
     def loopback_only(self) -> bool:
         """Whether every allowed host is this machine's loopback, so that plain HTTP is all there is."""
         return all(host in LOOPBACK_HOSTS for host in self.allowed_hosts)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Variables that are set and that no part of this version reads: whoever set them should know."""
+        fields = type(self).model_fields
+        return tuple(str(fields[name].validation_alias) for name in UNREAD_FIELDS if getattr(self, name))
 
 
 def setting_names() -> tuple[str, ...]:

@@ -115,6 +115,8 @@ async def _in_thread(function: Callable[[], T]) -> T:
 
 async def _bring_up(env: Env, supervisor: Supervisor, children: dict[str, Program]) -> bool:
     """Migrate, start the children, wait until they answer, tell the person where. Raises `ServiceError`."""
+    for name in env.unread:
+        say(f"{name} is set, but this version has no part that uses it yet.")
     fresh = await _in_thread(migrate_if_needed)
     if fresh:
         # Nothing may run before its rules and prompts are there. Later starts load changes while the children start.

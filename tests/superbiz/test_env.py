@@ -153,6 +153,13 @@ def test_loopback_only_hosts_are_recognised(environ: pytest.MonkeyPatch, hosts: 
     assert load_env().loopback_only is loopback_only
 
 
+def test_settings_that_nothing_reads_are_named(environ: pytest.MonkeyPatch) -> None:
+    assert load_env().unread == ()
+    environ.setenv("LOKI_URL", "http://loki.example:3100")
+    environ.setenv("SUPERBIZ_NOTIFY_URLS", "json://hooks.example/x")
+    assert load_env().unread == ("LOKI_URL", "SUPERBIZ_NOTIFY_URLS")
+
+
 @pytest.mark.parametrize("content", ["{", "[]", "{}", json.dumps({"mcpServers": []})])
 def test_an_mcp_file_must_hold_servers(environ: pytest.MonkeyPatch, tmp_path: Path, content: str) -> None:
     path = tmp_path / "mcp.json"
