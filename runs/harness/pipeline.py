@@ -7,8 +7,13 @@
 `drive` is called with a claimed run and gives its `Conclusion`; storing it is the caller's part.
 """
 
+import functools
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
+
+from pydantic import BaseModel
 
 from gatekeeper.types import Intent
 from runs.harness import context, gating
@@ -52,9 +57,14 @@ async def drive(run: RunInput, kit: Kit) -> Conclusion:
 def specs(kit: Kit) -> tuple[ToolSpec, ...]:
     """How the run's tools are offered to a model, in a stable order."""
     return tuple(
-        ToolSpec(tool.name, tool.description, tool.arguments.model_json_schema())
-        for _, tool in sorted(kit.tools.items())
+        ToolSpec(tool.name, tool.description, _schema(tool.arguments)) for _, tool in sorted(kit.tools.items())
     )
+
+
+@functools.cache
+def _schema(arguments: type[BaseModel]) -> Mapping[str, Any]:
+    """Made once: to make it takes milliseconds."""
+    return arguments.model_json_schema()
 
 
 def _stamped(conclusion: Conclusion, seconds: float) -> Conclusion:
