@@ -146,7 +146,7 @@ def cancel_run(request: HttpRequest, caller: Caller, run_id: str) -> HttpRespons
     run = _run(caller, run_id)
     answer = lifecycle.request_cancel(run.id, CancelReason.USER_REQUESTED, caller.name)
     if answer.accepted:
-        messages.success(request, _("Cancelling was asked for."))
+        messages.success(request, _("Cancellation requested."))
     else:
         messages.warning(request, _("The run had ended before it could be cancelled."))
     return redirect("run", run_id=run.id)

@@ -46,7 +46,7 @@ def _reasoning(run_id: str, step_id: str | None) -> tuple[RestrictedText, ...]:
         (title, text)
         for entry in load_reasoning(run_id)
         if entry.step_id == step_id
-        for title, text in ((_("Thought"), entry.thought), (_("Text to the next step"), entry.assistant_text))
+        for title, text in ((_("Thought"), entry.thought), (_("Assistant text"), entry.assistant_text))
     ]
     return tuple(RestrictedText(title, shown(text)) for title, text in texts if text)
 
@@ -59,7 +59,7 @@ def _judged(event: TimelineEvent, verifier: dict[str, Any], kept: dict[str, Any]
     if event.event_type == EventType.SEMANTIC_GUARD_DECISION:
         return [
             (_("The verifier’s answer"), verifier.get("evaluation")),
-            (_("Breaches of its contract"), verifier.get("contract_violations") or None),
+            (_("Contract violations"), verifier.get("contract_violations") or None),
         ]
     if event.event_type == EventType.AIOPS_RULE_EVALUATION:
         return [(_("Report rules, with reasons"), kept.get("aiops_rule_evaluation"))]

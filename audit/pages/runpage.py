@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from django.utils.translation import gettext_lazy as _
+
 from audit.pages.hostile import one_line, seen
 from audit.pages.proof import Answer, answer_of
 from audit.pages.timeline import TimelineRow, timeline_rows
@@ -160,10 +162,10 @@ def _record(trace: Trace, *, terminal: bool) -> RecordState:
     """While a run goes, what it emitted may be on its way into the record: a gap is one only after the end."""
     summary = trace.summary
     counts: tuple[tuple[Words, Count], ...] = (
-        ("events", summary.events),
-        ("steps", summary.steps),
-        ("tool calls", summary.tool_invocations),
-        ("model calls", summary.model_calls),
+        (_("events"), summary.events),
+        (_("steps"), summary.steps),
+        (_("tool calls"), summary.tool_invocations),
+        (_("model calls"), summary.model_calls),
     )
     missing = tuple(
         (name, count) for name, count in counts if count.emitted is not None and count.persisted < count.emitted

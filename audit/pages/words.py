@@ -45,7 +45,7 @@ _STATUS_TONES = {
 TRIGGER_WORDS: dict[str, Words] = {
     Trigger.ALERT: _("Alert"),
     Trigger.CHAT: _("Chat"),
-    Trigger.MANUAL: _("By hand"),
+    Trigger.MANUAL: _("Manual"),
     Trigger.EVAL: _("Evaluation"),
 }
 
@@ -81,13 +81,13 @@ _RULE_TONES = {"PASS": Tone.GOOD, "FAIL": Tone.BAD, "NA": Tone.QUIET}
 
 EVENT_WORDS: dict[str, Words] = {
     EventType.RUN_STARTED: _("Run started"),
-    EventType.RUN_CANCEL_REQUESTED: _("Cancel asked for"),
+    EventType.RUN_CANCEL_REQUESTED: _("Cancel requested"),
     EventType.RUN_RECOVERED: _("Run handed back to the queue"),
-    EventType.BUDGET_EXHAUSTED: _("Budget ended"),
-    EventType.RUN_FINISHED: _("Run ended"),
+    EventType.BUDGET_EXHAUSTED: _("Budget exhausted"),
+    EventType.RUN_FINISHED: _("Run finished"),
     EventType.ROUTING_DECISION: _("Routing"),
     EventType.AGENT_MODEL_STEP: _("Model step"),
-    EventType.SUPERVISION_DECISION: _("Supervisor’s choice"),
+    EventType.SUPERVISION_DECISION: _("Supervisor decision"),
     EventType.CONVERGENCE_STOP: _("Search stopped"),
     EventType.TOOL_INVOCATION: _("Tool call"),
     EventType.EVIDENCE_GUARD_INITIAL: _("Evidence gate"),
@@ -99,7 +99,7 @@ EVENT_WORDS: dict[str, Words] = {
 
 ROLE_WORDS: dict[str, Words] = {
     Role.ROUTER: _("Router"),
-    Role.SYSTEM_CHAT: _("General talk"),
+    Role.SYSTEM_CHAT: _("General chat"),
     Role.CHAT_PLANNER: _("Planner"),
     Role.CHAT_EXECUTOR: _("Executor"),
     Role.CHAT_VERIFIER: _("Verifier"),

@@ -15,7 +15,8 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   }
 });
 
-document.addEventListener("htmx:afterSwap", (event) => {
+// After settling, not after swapping: only then do the links inside the details speak to htmx.
+document.addEventListener("htmx:afterSettle", (event) => {
   if (event.detail.target.id !== "panel") {
     return;
   }

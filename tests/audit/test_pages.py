@@ -370,7 +370,7 @@ def test_cancelling_asks_the_lifecycle_and_says_when_it_was_too_late() -> None:
     run = opening()
     assert "Cancel run" in client.get(page_of(run)).content.decode()
     assert client.get(page_of(run, "cancel/")).status_code == 405
-    assert "Cancelling was asked for." in client.post(page_of(run, "cancel/"), follow=True).content.decode()
+    assert "Cancellation requested." in client.post(page_of(run, "cancel/"), follow=True).content.decode()
     run.refresh_from_db()
     assert run.cancel_requested_reason == "USER_REQUESTED"
     assert "Cancelling" in client.get(page_of(run)).content.decode()
@@ -385,7 +385,7 @@ def test_cancelling_needs_the_csrf_token() -> None:
     client.force_login(UserFactory.create())
     response = client.post(page_of(run, "cancel/"))
     assert response.status_code == 403
-    assert "The form was too old" in response.content.decode()
+    assert "The form has expired" in response.content.decode()
 
 
 def test_a_run_that_goes_refreshes_itself_also_without_a_script() -> None:

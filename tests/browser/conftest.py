@@ -57,8 +57,9 @@ def server(transactional_db: Any) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Of one module: while Playwright is open, its loop runs in this thread, and tests that are async could not."""
     assert CHROMIUM.exists(), f"{CHROMIUM} is missing: apt-get install chromium"
     with pytest.MonkeyPatch.context() as patch:
         # Playwright's loop stays open in this thread between its calls; Django takes that for async code.

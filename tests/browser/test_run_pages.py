@@ -71,7 +71,7 @@ def test_a_running_run_grows_on_the_page_and_its_answer_comes_without_a_reload(v
     expect(page.locator("#timeline > li")).to_have_count(4)
     expect(focused).to_be_focused()
     page.locator("#event-4 > a").click()
-    expect(page.locator("#panel [data-panel='4']")).to_be_visible()
+    expect(page.locator("#panel [data-panel='4'] [data-panel-title]")).to_be_focused()
     page.locator("#event-4 > a").focus()
     finish(run)
     expect(page.get_by_text("The connection pool of checkout-api is exhausted.")).to_be_visible()
@@ -89,7 +89,7 @@ def test_a_run_is_cancelled_only_after_a_second_yes(visitor: Visitor, person: Us
     visitor.open(f"/runs/{run.id}/")
     visitor.page.get_by_text("Cancel run").click()
     visitor.page.get_by_role("button", name="Yes, cancel this run").click()
-    expect(visitor.page.get_by_text("Cancelling was asked for.")).to_be_visible()
+    expect(visitor.page.get_by_text("Cancellation requested.")).to_be_visible()
     run.refresh_from_db()
     assert run.cancel_requested_reason == "USER_REQUESTED"
 
@@ -148,7 +148,7 @@ def test_the_keyboard_reaches_everything(visitor: Visitor, person: User) -> None
     expect(page.locator("#event-2 > a")).to_be_focused()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
-    page.get_by_label("Use single keys").uncheck()
+    page.get_by_label("Single-key shortcuts").uncheck()
     page.keyboard.press("Escape")
     page.keyboard.press("j")
     expect(page.locator("#event-2 > a")).to_be_focused()

@@ -1,0 +1,52 @@
+"""The pages in Simplified Chinese, and the catalogue behind them."""
+
+import ast
+import gettext
+import re
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from tests.audit.told_runs import told_run
+from tests.factories import UserFactory
+
+CATALOGUE = Path(__file__).parents[2] / "locale" / "zh_Hans" / "LC_MESSAGES"
+ENTRY = re.compile(r'^msgid ((?:".*"\n)+)(?:msgid_plural (?:".*"\n)+)?msgstr(?:\[0\])? ((?:".*"\n?)+)', re.MULTILINE)
+
+
+def text_of(literals: str) -> str:
+    return "".join(ast.literal_eval(line) for line in literals.strip().splitlines())
+
+
+def entries() -> dict[str, str]:
+    source = (CATALOGUE / "django.po").read_text(encoding="utf-8")
+    return {text_of(found[1]): text_of(found[2]) for found in ENTRY.finditer(source)}
+
+
+def test_every_message_has_a_translation_with_the_same_placeholders() -> None:
+    messages = {message: words for message, words in entries().items() if message}
+    assert len(messages) > 200
+    for message, words in messages.items():
+        assert words, message
+        assert set(re.findall(r"%\(\w+\)s", words)) == set(re.findall(r"%\(\w+\)s", message)), message
+
+
+def test_the_compiled_catalogue_is_that_of_the_source() -> None:
+    with (CATALOGUE / "django.mo").open("rb") as compiled:
+        translations = gettext.GNUTranslations(compiled)
+    for message, words in entries().items():
+        if message:
+            assert words in {translations.gettext(message), translations.ngettext(message, message, 1)}, message
+
+
+@pytest.mark.django_db
+def test_pages_come_in_the_readers_language() -> None:
+    run = told_run()
+    client = Client(headers={"Accept-Language": "zh-CN,zh;q=0.9"})
+    client.force_login(UserFactory.create())
+    text = client.get(f"/runs/{run.id}/").content.decode()
+    assert '<html lang="zh-hans">' in text
+    for words in ("答复", "为什么？", "时间线", "全部规则成立", "完整，哈希链有效", "证据关卡"):
+        assert words in text
+    assert "Answered" not in text
