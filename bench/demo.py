@@ -22,7 +22,10 @@ def warm_cache(own: Instance) -> None:
     """Let pip download what it does not have yet."""
     words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     target = str(own.folder / "downloads")
-    subprocess.run([*words, "-r", "requirements.txt", "-d", target], cwd=BASE_DIR, env=own.environ, check=True)
+    with own.log.open("ab") as log:
+        subprocess.run(
+            [*words, "-r", "requirements.txt", "-d", target], cwd=BASE_DIR, env=own.environ, stderr=log, check=True
+        )
 
 
 def time_demo(own: Instance, clone: Path) -> float:

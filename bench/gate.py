@@ -55,14 +55,14 @@ def _padded(line: int, fact: str) -> str:
 
 
 def run() -> list[Figure]:
-    """The median of `REPEATS` cold judgements."""
+    """The median of `REPEATS` cold judgements, in CPU time: the gate waits for nothing."""
     rule_set = shipped_rule_set()
     times = []
     for _ in range(REPEATS):
         case = large_case()
-        started = time.perf_counter()
+        started = time.process_time()
         result = judge(case, rule_set)
-        times.append((time.perf_counter() - started) * 1_000)
+        times.append((time.process_time() - started) * 1_000)
         if result.verdict is not Verdict.PASS or len(result.accepted) != CLAIMS:
             raise RuntimeError("The benchmark's claims must all be accepted; the gate refused some.")
-    return [Figure("gate: 1,000 claims over 1,000 refs of 2 KB", statistics.median(times), "ms", aim=50)]
+    return [Figure("gate: 1,000 claims over 1,000 refs of 2 KB (CPU)", statistics.median(times), "ms", aim=50)]
