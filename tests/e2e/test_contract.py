@@ -11,8 +11,6 @@ import pytest
 from tests.e2e.outside import HOOK, Outside, alert_of, check_record, evidence_of, make_callers, read_events
 from tests.superbiz.instance import Instance, free_port, running
 
-pytestmark = pytest.mark.xdist_group("e2e-contract")
-
 RUN_KEYS = {
     "runId", "sessionId", "trigger", "intent", "status", "outcome", "verdict", "releaseDecision", "failureCode",
     "cancelReason", "query", "publishedResult", "safeContent", "selfEvaluation", "ruleSetVersion", "promptSetVersion",

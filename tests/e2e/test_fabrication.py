@@ -27,8 +27,6 @@ from tests.servers.chat_wire import Question, Reaction
 from tests.servers.openai_compatible import OpenAICompatibleServer
 from tests.superbiz.instance import Instance, free_port, running
 
-pytestmark = pytest.mark.xdist_group("e2e-fabrication")
-
 MARKER = "FABRICATED"
 REJECTED_BY = {
     Forgery.INVENTED_INVOCATION: "GK002_INVOCATION_EXISTS",

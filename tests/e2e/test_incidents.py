@@ -24,8 +24,6 @@ from runs.worker import WorkerLoop
 from tests.e2e.outside import INCIDENTS, alert_of, evidence_of
 from tests.superbiz.instance import Instance, free_port
 
-pytestmark = pytest.mark.xdist_group("e2e-incidents")
-
 SLUGS = ("pool-exhausted", "cpu-red-herring", "false-alarm")
 EXIT_CODES = {"SUCCESS": 0, "DEGRADED": 3}
 READ_RUN = """

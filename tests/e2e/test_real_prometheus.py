@@ -17,8 +17,6 @@ from tests.e2e.outside import HOOK, Outside, check_record, event_types, verify_l
 from tests.servers.exporter import Exporter
 from tests.superbiz.instance import PATIENCE_S, Instance, free_port, running
 
-pytestmark = pytest.mark.xdist_group("e2e-prometheus")
-
 GAUGE = "orders_waiting"
 EVENTS_OF_A_RELEASED_RUN = {
     "RUN_STARTED",

@@ -23,8 +23,6 @@ from tests.e2e.outside import (
 from tests.servers.openai_compatible import Hang, OpenAICompatibleServer
 from tests.superbiz.instance import PATIENCE_S, Instance, Up, free_port, processes_of, running
 
-pytestmark = pytest.mark.xdist_group("e2e-recovery")
-
 EXECUTOR = "executor_evidence_v2"
 WORKER = "superbiz --quiet worker"
 VALKEY = "valkey-server"
