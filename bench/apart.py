@@ -75,7 +75,7 @@ def program(
         yield process
     finally:
         if process.poll() is None:
-            process.send_signal(signal.SIGINT)
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: also to what `make` runs
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=STOP_WAIT_S)
         with contextlib.suppress(ProcessLookupError):
