@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.db import connection
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
+from django.views.defaults import server_error
 
 from audit.models import ReasoningAccess
 from audit.pages.runlist import PAGE
@@ -438,6 +439,13 @@ def test_no_page_needs_an_inline_script_or_style() -> None:
     for address in ("/", page_of(run), page_of(run, "?event=5"), restricted_page(run, STEP_EVENT), "/runs/none/"):
         text = client.get(address).content.decode()
         assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=|javascript:", text), address
+
+
+def test_the_page_of_a_crash_needs_neither_request_nor_database(django_db_blocker: Any) -> None:
+    with django_db_blocker.block():
+        text = server_error(RequestFactory().get("/")).content.decode()
+    assert "Something went wrong" in text
+    assert "Go to the runs" in text
 
 
 def test_error_pages_say_what_to_do() -> None:
