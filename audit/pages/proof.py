@@ -19,7 +19,7 @@ from audit.pages.words import (
     tone_of_rule,
 )
 from audit.restricted import visible_self_evaluation
-from gatekeeper.types import NO_EVIDENCE_PATH
+from gatekeeper.types import NO_EVIDENCE_PATH, Intent
 from runs.models import DiagnosisRun
 
 
@@ -75,8 +75,9 @@ class StatementProof:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The published result, ready to be shown."""
+    """The published result, ready to be shown. `general`: an answer that no evidence stands behind, as it says."""
 
+    general: bool
     conclusion: str
     scope: str
     low_confidence: bool
@@ -105,6 +106,7 @@ def answer_of(run: DiagnosisRun, events_of_invocations: Mapping[str, int]) -> An
         for claim_id, claim in claims.items()
     }
     return Answer(
+        general=run.intent == Intent.SYSTEM_CHAT,
         conclusion=seen(result["conclusion"]),
         scope=seen(result["scope"]),
         low_confidence=result["confidence"] == "LOW",

@@ -361,6 +361,17 @@ def test_a_record_with_a_gap_is_said_loudly() -> None:
     assert "whole, chain valid" not in text
 
 
+def test_general_talk_is_marked_and_claims_no_proof() -> None:
+    said = {"query": "hello", "conclusion": "Hello.", "scope": "", "confidence": "NORMAL", "claims": []}
+    said |= {"statements": [{"text": "I diagnose alerts.", "claimIds": []}], "limitations": [], "sourceDocuments": []}
+    run = RunFactory.create(success=True, intent="SYSTEM_CHAT", trigger="CHAT", published_result=said)
+    text = signed_in().get(page_of(run)).content.decode()
+    assert "This is not a diagnosis" in text
+    assert "I diagnose alerts." in text
+    assert "Why?" not in text
+    assert "This is not a diagnosis" not in signed_in().get(page_of(told_run())).content.decode()
+
+
 def test_unknown_cost_is_said_to_be_unknown() -> None:
     assert "unknown" in signed_in().get(page_of(told_run())).content.decode()
     assert "$0.0000" not in signed_in().get(page_of(told_run())).content.decode()
