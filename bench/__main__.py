@@ -3,10 +3,12 @@
     python -m bench [NAME …] [--save]
 
 With names only those benchmarks run; --save writes what was measured into the baseline.
+One that cannot be measured is told, the others go on, and the exit code is 1.
 """
 
 import argparse
 import importlib
+import subprocess
 import sys
 
 from rich.console import Console
@@ -27,13 +29,18 @@ def main() -> int:
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
     console = Console()
     figures: list[Figure] = []
+    failed = False
     for name in arguments.names or BENCHMARKS:
         console.print(f"{name} …", style="dim")
-        figures += importlib.import_module(f"bench.{name}").run()
+        try:
+            figures += importlib.import_module(f"bench.{name}").run()
+        except (RuntimeError, OSError, EOFError, subprocess.SubprocessError) as error:
+            failed = True
+            console.print(f"{name} could not be measured: {error or type(error).__name__}", style="red", markup=False)
     console.print(_table(figures))
     if arguments.save:
         write_baseline(figures)
-    return 0
+    return int(failed)
 
 
 def _table(figures: list[Figure]) -> Table:

@@ -7,6 +7,9 @@ requests behind the stall late, and they show it. Connections are kept open; a n
 import asyncio
 from dataclasses import dataclass
 
+# Servers close connections that nobody uses (uvicorn after 5 s); one that may be about to go is not used again.
+IDLE_S = 3.0
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:
@@ -21,7 +24,7 @@ class Client:
     def __init__(self, port: int, token: str) -> None:
         self._port = port
         self._token = token
-        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter, float]] = []
 
     async def post_all(self, path: str, bodies: list[bytes], per_second: float) -> list[Answered]:
         """One request for each body, `per_second` of them, in order. Raises OSError or EOFError where one fails."""
@@ -35,14 +38,15 @@ class Client:
         return await asyncio.gather(*sent)
 
     def close(self) -> None:
-        for _, writer in self._idle:
+        for _, writer, _ in self._idle:
             writer.close()
 
     async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """An idle one that the server has not closed meanwhile, or a new one."""
+        """An idle one that the server will not have closed, or a new one."""
+        now = asyncio.get_running_loop().time()
         while self._idle:
-            reader, writer = self._idle.pop()
-            if not reader.at_eof():
+            reader, writer, since = self._idle.pop()
+            if now - since < IDLE_S and not reader.at_eof():
                 return reader, writer
             writer.close()
         return await asyncio.open_connection("127.0.0.1", self._port)
@@ -57,6 +61,6 @@ class Client:
         answered = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in answered[1:])}
         content = await reader.readexactly(int(headers["content-length"]))
-        latency = asyncio.get_running_loop().time() - due
-        self._idle.append((reader, writer))
-        return Answered(int(answered[0].split(" ")[1]), content, latency)
+        now = asyncio.get_running_loop().time()
+        self._idle.append((reader, writer, now))
+        return Answered(int(answered[0].split(" ")[1]), content, now - due)

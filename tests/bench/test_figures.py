@@ -96,6 +96,21 @@ def test_save_writes_what_was_measured(
     assert json.loads(baseline.read_text()) == {"one: time": 12.5}
 
 
+def test_one_that_fails_does_not_take_the_others_with_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], baseline: Path
+) -> None:
+    def fail() -> list[Figure]:
+        raise RuntimeError("the worker did not start")
+
+    modules = {"bench.one": fail, "bench.two": lambda: [Figure("two: time", 3, "ms")]}
+    monkeypatch.setattr(driver, "BENCHMARKS", ("one", "two"))
+    found = SimpleNamespace(import_module=lambda path: SimpleNamespace(run=modules[path]))
+    monkeypatch.setattr(driver, "importlib", found)
+    assert run_driver(monkeypatch, "--save") == 1
+    assert "the worker did not start" in capsys.readouterr().out
+    assert json.loads(baseline.read_text()) == {"two: time": 3}
+
+
 def test_an_unknown_benchmark_is_refused(monkeypatch: pytest.MonkeyPatch, two_benchmarks: list[str]) -> None:
     with pytest.raises(SystemExit) as refused:
         run_driver(monkeypatch, "three")
