@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from incident_stories import cpu_red_herring, false_alarm, pool_exhausted
+from incident_stories import cpu_red_herring, disk_full, false_alarm, pool_exhausted
 from incident_stories.shape import write
 
 STORIES = {
     "pool-exhausted": pool_exhausted.build,
     "cpu-red-herring": cpu_red_herring.build,
     "false-alarm": false_alarm.build,
+    "disk-full": disk_full.build,
 }
 
 

@@ -96,6 +96,32 @@ class Incident:
     truth: Json = field(default_factory=dict)
 
 
+NEVER_SAID = r"(?i)ruled out|confirmed none|已排除|确认没有"
+"""No query proves an absence: forbidden in every report."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an SRE must learn: one of the patterns, cited from one of the tools."""
+
+    id: str
+    any_of: list[str]
+    must_cite_tool: list[str]
+
+
+def truth_of_a_fault(title: str, cause: str, findings: list[Finding], forbidden: list[str], note: str) -> Json:
+    """The `truth.json` of an incident that has a cause which the evidence shows."""
+    return {
+        "title": title,
+        "cause": cause,
+        "expected_findings": [vars(finding) for finding in findings],
+        "forbidden_findings": [*forbidden, NEVER_SAID],
+        "expect_outcome": "SUCCESS",
+        "expect_nothing_found": False,
+        "note": note,
+    }
+
+
 # --- time ------------------------------------------------------------------------------------------------------------
 
 
