@@ -3,12 +3,14 @@
     .venv/bin/python docs/make_screenshots.py http://127.0.0.1:8000 --user NAME --password WORD [--out FOLDER]
     .venv/bin/python docs/make_screenshots.py http://127.0.0.1:8000 --link SIGN-IN-LINK [--out FOLDER]
 
-Run pages are those of the newest run in the list, or of `--run ID`. Needs Debian's chromium.
+Run pages are those of the newest run in the list, or of `--run ID`. Needs Debian's chromium. The pictures of the
+docs are made with `--only run-top-light run-proof-light run-tool-dark run-narrow runs-light`.
 """
 
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -46,48 +48,57 @@ def address_of_run(page: Page, base: str, options: argparse.Namespace) -> str:
     return f"{base}{path}"
 
 
-def shoot(page: Page, out: Path, name: str) -> None:
-    page.screenshot(path=out / f"{name}.png", full_page=True)
+@dataclass(frozen=True)
+class Album:
+    """Where pictures go, and which are wanted; none named means all."""
+
+    folder: Path
+    only: frozenset[str]
+
+    def shoot(self, page: Page, name: str, *, full_page: bool = True) -> None:
+        if not self.only or name in self.only:
+            page.screenshot(path=self.folder / f"{name}.png", full_page=full_page)
 
 
-def shoot_run(page: Page, address: str, out: Path, screen: str) -> None:
+def shoot_run(page: Page, address: str, album: Album, screen: str) -> None:
     page.goto(address)
-    shoot(page, out, f"run-{screen}")
+    album.shoot(page, f"run-{screen}")
     page.locator(".proof > summary").first.click()
-    shoot(page, out, f"run-proof-{screen}")
+    album.shoot(page, f"run-proof-{screen}")
+    album.shoot(page, f"run-top-{screen}", full_page=False)
     page.goto(address)
     for name, words in (("tool", "Tool call"), ("gate", "Evidence gate"), ("step", "Model step")):
         page.locator("#timeline [data-row]").filter(has_text=words).last.click()
         page.wait_for_selector("#panel [data-panel]")
         page.wait_for_timeout(200)
-        shoot(page, out, f"run-{name}-{screen}")
+        album.shoot(page, f"run-{name}-{screen}")
     reading = page.locator("[data-restricted]")
     if reading.count():
         reading.click()
         reading.wait_for(state="detached")
-        shoot(page, out, f"run-reasoning-{screen}")
+        album.shoot(page, f"run-reasoning-{screen}")
 
 
-def shoot_all(browser: Browser, base: str, out: Path, options: argparse.Namespace) -> None:
+def shoot_all(browser: Browser, base: str, album: Album, options: argparse.Namespace) -> None:
     state = None
     for screen, settings in SCREENS.items():
         context = browser.new_context(**settings)
         page = context.new_page()
         for name, address in signed_out_pages(base):
             page.goto(address)
-            shoot(page, out, f"{name}-{screen}")
+            album.shoot(page, f"{name}-{screen}")
         if state is None:
             sign_in(page, base, options)
             state = context.storage_state()
         else:
             context.add_cookies(state["cookies"])
         page.goto(f"{base}/")
-        shoot(page, out, f"runs-{screen}")
+        album.shoot(page, f"runs-{screen}")
         page.goto(f"{base}/?q=no+such+run+anywhere")
-        shoot(page, out, f"runs-no-match-{screen}")
+        album.shoot(page, f"runs-no-match-{screen}")
         page.goto(f"{base}/runs/run_none/")
-        shoot(page, out, f"not-found-{screen}")
-        shoot_run(page, address_of_run(page, base, options), out, screen)
+        album.shoot(page, f"not-found-{screen}")
+        shoot_run(page, address_of_run(page, base, options), album, screen)
         context.close()
 
 
@@ -98,14 +109,15 @@ def main() -> None:
     parser.add_argument("--password")
     parser.add_argument("--link", help="a one-time sign-in link, instead of name and password")
     parser.add_argument("--run", help="id of the run to show")
-    parser.add_argument("--out", type=Path, default=Path("docs/screenshots"))
+    parser.add_argument("--out", type=Path, default=Path("docs/images"))
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="take only these pictures")
     options = parser.parse_args()
     if not Path(CHROMIUM).exists():
         sys.exit(f"{CHROMIUM} is missing: install Debian's chromium.")
     options.out.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        shoot_all(browser, options.base.rstrip("/"), options.out, options)
+        shoot_all(browser, options.base.rstrip("/"), Album(options.out, frozenset(options.only)), options)
         browser.close()
 
 

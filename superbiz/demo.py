@@ -39,7 +39,7 @@ async def run_demo(base_url: str) -> int:
     except (httpx.HTTPError, TimeoutError, DemoFailed) as error:
         console.print(f"The demo did not finish: {str(error) or type(error).__name__}", style="bold red")
         return 1
-    console.print("\n" + text_report(finished), markup=False)
+    console.print("\n" + text_report({**finished, "url": base_url + finished["url"]}), markup=False)
     return {"SUCCESS": 0, "DEGRADED": 3}.get(finished["outcome"] or "", 1)
 
 
