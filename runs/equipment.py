@@ -4,8 +4,8 @@ Made on the event loop that uses it, because models and tools own HTTP pools of 
 """
 
 import asyncio
-import threading
 import contextlib
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -70,6 +70,7 @@ class Equipment:
         self._opening = threading.Lock()
         self._client: httpx.AsyncClient | None = None
         self._registry: tuple[KnowledgeIndex, ToolRegistry] | None = None
+        self._preparing = asyncio.Lock()
         self._breakers = Breakers(
             failures=BREAKER_FAILURES, cool_down_s=BREAKER_COOL_DOWN_S, monotonic=SystemClock().monotonic
         )
@@ -84,11 +85,14 @@ class Equipment:
         A wrong setting is told by the runs that meet it.
         """
         with contextlib.suppress(ConfigurationError):
-            self._open_models()
+            await asyncio.to_thread(self._open_models)
 
     async def prepare(self, trigger: str) -> Prepared:
         """Raises `ConfigurationError` where a setting, prompt or rule is wrong."""
-        stored = await run_in_orm(_stored, CHAT_SET if trigger == Trigger.CHAT else AIOPS_SET)
+        # One at a time: runs that come together would stay in step, all waiting for their models and then all at
+        # work at once, and each would wait for all the others at every step.
+        async with self._preparing:
+            stored = await run_in_orm(_stored, CHAT_SET if trigger == Trigger.CHAT else AIOPS_SET)
         registry = self._tools(stored.index)
         # A provider's library takes a second to import: not on the loop that keeps the leases of other runs.
         models = await asyncio.to_thread(self._open_models)
