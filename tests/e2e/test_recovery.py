@@ -1,15 +1,21 @@
 """What becomes of runs when workers die, people cancel and the broker is away. Real processes, real signals."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from superbiz.env import BASE_DIR
 from tests.e2e.outside import (
     Outside,
     alert_of,
@@ -20,12 +26,16 @@ from tests.e2e.outside import (
     make_callers,
     verify_ledger,
 )
+from tests.servers.brain import Brain
+from tests.servers.chat_wire import Question, Reaction
 from tests.servers.openai_compatible import Hang, OpenAICompatibleServer
 from tests.superbiz.instance import PATIENCE_S, Instance, Up, free_port, processes_of, running
 
 EXECUTOR = "executor_evidence_v2"
 WORKER = "superbiz --quiet worker"
 VALKEY = "valkey-server"
+WEB = "superbiz.web"
+POSTGRES = "postgres"
 
 
 @dataclass(frozen=True)
@@ -48,10 +58,22 @@ class Site:
         assert run["status"] == "RUNNING"
         # The record is written behind the run: what has not been committed dies with the worker, and is told missing.
         deadline = time.monotonic() + PATIENCE_S
-        while self.api.trace(run)["timeline"][-1]["summary"] != "Executor asked":
+        while [event["summary"] for event in self.api.trace(run)["timeline"]][-1:] != ["Executor asked"]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         return run_id
+
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not self.is_ready():
+            assert time.monotonic() < deadline, "it does not get ready again"
+            time.sleep(0.1)
+
+    def is_ready(self) -> bool:
+        try:
+            return self.api.get("/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
 
     def pid_of(self, said: str) -> int:
         deadline = time.monotonic() + PATIENCE_S
@@ -182,3 +204,79 @@ def test_an_alert_that_comes_while_the_broker_is_dead_is_run_when_it_is_back(sit
     run = site.api.ended(run_id)
     assert run["outcome"] == "SUCCESS"
     site.check_ended_once(run)
+
+
+def watch_until_killed(site: Site, run_id: str, seen: list[int]) -> None:
+    """Watch a run, note the numbers that came, and kill the web process after the fifth."""
+    with site.api.http.stream("GET", f"/api/runs/{run_id}/events") as stream:
+        for line in stream.iter_lines():
+            if line.startswith("id: "):
+                seen.append(int(line.removeprefix("id: ")))
+                if len(seen) == 5:
+                    os.kill(site.pid_of(WEB), signal.SIGKILL)
+
+
+def test_who_watched_when_the_web_process_died_goes_on_without_gap_or_repeat(site: Site) -> None:
+    run_id = site.start_and_hang("00000000000000e1")
+    seen: list[int] = []
+    with pytest.raises(httpx.TransportError):
+        watch_until_killed(site, run_id, seen)
+    site.wait_until_ready()
+
+    # The run did not notice.
+    assert site.api.run(run_id)["status"] == "RUNNING"
+    site.api.post(f"/api/runs/{run_id}/cancel")
+    *events, end = site.api.events(run_id, headers={"Last-Event-ID": str(seen[-1])})
+    assert end.event == "done"
+    seen += [event.id for event in events if event.id]
+    assert seen == list(range(1, len(seen) + 1))
+    trace = site.check_ended_once(site.api.ended(run_id))
+    assert len(trace["timeline"]) == len(seen)
+
+
+def test_a_run_ends_once_also_when_the_database_server_dies_under_it(site: Site) -> None:
+    postgres = site.pid_of(POSTGRES)
+
+    def dying(question: Question) -> Reaction:
+        os.kill(postgres, signal.SIGQUIT)
+        return Brain()(question)
+
+    # It dies between the tools' answers and what the executor makes of them.
+    site.server.script(EXECUTOR, Brain(), dying)
+    run_id = site.api.start(alert_of("pool-exhausted", "00000000000004f0"))
+    assert site.up.wait_for(r"^postgres\w* ended unexpectedly.*starting it again")
+    site.wait_until_ready()
+
+    run = site.api.ended(run_id)
+
+    # What could not be put on record in time may not be shown; so less is said, or nothing. What is said is on record.
+    assert run["outcome"] in {"SUCCESS", "DEGRADED"}
+    trace = site.api.trace(run)
+    assert event_types(trace).count("RUN_FINISHED") == 1
+    assert event_types(trace)[-1] == "RUN_FINISHED"
+    verify_ledger(site.instance, run_id)
+    recorded = {call["invocationId"] for call in trace["toolInvocations"]}
+    claims = run["publishedResult"]["claims"] if run["publishedResult"] else []
+    assert (run["outcome"] == "SUCCESS") is bool(claims)
+    assert {evidence["sourceInvocationId"] for claim in claims for evidence in claim["evidence"]} <= recorded
+
+
+def test_ctrl_c_on_the_command_cancels_its_run(site: Site, tmp_path: Path) -> None:
+    before = len(site.server.asked_by(EXECUTOR))
+    site.server.script(EXECUTOR, Hang())
+    file = tmp_path / "alert.json"
+    file.write_text(json.dumps({"alerts": [alert_of("pool-exhausted", "00000000000000f1")]}))
+    command = subprocess.Popen(
+        [sys.executable, "manage.py", "diagnose", str(file)],
+        cwd=BASE_DIR,
+        env=site.instance.environ(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    site.server.wait_until(lambda server: len(server.asked_by(EXECUTOR)) > before, PATIENCE_S)
+    command.send_signal(signal.SIGINT)
+    said, complained = command.communicate(timeout=PATIENCE_S)
+    assert command.returncode == 130, complained
+    assert "Traceback" not in said + complained
+    assert "CANCELLED (USER_REQUESTED)" in said
