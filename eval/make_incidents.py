@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from incident_stories import cpu_red_herring, disk_full, false_alarm, pool_exhausted
+from incident_stories import cpu_red_herring, disk_full, false_alarm, oom_crash_loop, pool_exhausted
 from incident_stories.shape import write
 
 STORIES = {
@@ -18,6 +18,7 @@ STORIES = {
     "cpu-red-herring": cpu_red_herring.build,
     "false-alarm": false_alarm.build,
     "disk-full": disk_full.build,
+    "oom-crash-loop": oom_crash_loop.build,
 }
 
 

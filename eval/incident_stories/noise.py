@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from .shape import arrivals, comma, dotted, every, hex_id, iso
 
 Entries = list[tuple[float, str]]
+Line = Callable[[float, str, str, str], None]
+"""(time, level, logger, text): how a story writes a line in the form of its service."""
 
 RED, GREEN, YELLOW, CYAN, DIM, RESET = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m", "\x1b[2m", "\x1b[0m"
 SKUS = ("TEE-BLK-M", "TEE-WHT-L", "HOOD-GRY-S", "MUG-0042", "CAP-NVY", "SOCK-3PK", "POSTER-A2", "BAG-TOTE")
