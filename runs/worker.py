@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 
 import structlog
 import uvloop
+from django.conf import settings
 from django.db import Error
 
-from runs import driver, lifecycle, live
+from runs import driver, lifecycle, live, tasks
 from runs.driver import Abandon, Drive, Holdings
 from runs.equipment import Equipment
 from runs.errors import CancelReason
@@ -115,7 +116,17 @@ class WorkerLoop:
                 log.warning("heartbeat failed", error=type(error).__name__)
             if self._announce and not self._holdings.closing:
                 await asyncio.to_thread(live.announce_worker, self.name)
+            await self._reap_when_full()
             await asyncio.sleep(HEARTBEAT_S)
+
+    async def _reap_when_full(self) -> None:
+        """With every thread taken by a run, the reaper's task would wait behind the very runs it looks after."""
+        if len(self._holdings.held) < settings.SUPERBIZ.worker_concurrency:
+            return
+        try:
+            await run_in_orm(tasks.reap)
+        except Error as error:
+            log.warning("lost runs could not be looked for", error=type(error).__name__)
 
     async def _keep_leases(self) -> None:
         leases = self._holdings.leases()

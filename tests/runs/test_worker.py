@@ -87,6 +87,13 @@ def in_background(loop: WorkerLoop, run_id: str) -> threading.Thread:
     return thread
 
 
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.05)
+
+
 def ended(thread: threading.Thread) -> None:
     thread.join(WAIT_S)
     assert not thread.is_alive()
@@ -278,6 +285,18 @@ def test_many_runs_share_one_loop(serve: Any) -> None:
         ended(thread)
     assert set(DiagnosisRun.objects.values_list("status", flat=True)) == {"DEGRADED"}
     assert len(threads_seen) == 1
+
+
+def test_lost_runs_are_looked_for_also_when_every_thread_is_taken(serve: Any, settings: Settings) -> None:
+    settings.SUPERBIZ = settings.SUPERBIZ.model_copy(update={"worker_concurrency": 1})
+    kernel = Kernel()
+    loop = serve(kernel)
+    thread = in_background(loop, RunFactory().id)
+    assert kernel.begun.wait(WAIT_S)
+    lost = RunFactory(running=True, heartbeat_at=now() - timedelta(minutes=1))
+    until(lambda: row(lost.id).status == "QUEUED")
+    loop.begin_shutdown()
+    ended(thread)
 
 
 def test_a_worker_is_announced_while_it_serves(told: Told, settings: Settings) -> None:
