@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from incident_stories import cpu_red_herring, disk_full, false_alarm, oom_crash_loop, pool_exhausted
+from incident_stories import cpu_red_herring, disk_full, false_alarm, oom_crash_loop, pool_exhausted, slow_queries
 from incident_stories.shape import write
 
 STORIES = {
@@ -19,6 +19,7 @@ STORIES = {
     "false-alarm": false_alarm.build,
     "disk-full": disk_full.build,
     "oom-crash-loop": oom_crash_loop.build,
+    "slow-queries": slow_queries.build,
 }
 
 

@@ -194,3 +194,22 @@ def notifications(rng: random.Random, start: float, end: float, per_s: float) ->
 
 def day(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
+
+
+def coupons_in_chinese(rng: random.Random, start: float, end: float, per_s: float) -> Entries:
+    """A Python service whose messages are Chinese, with colours."""
+    entries: Entries = []
+
+    def line(at: float, colour: str, level: str, logger: str, text: str) -> None:
+        entries.append((at, f"{DIM}{comma(at)}{RESET} {colour}{level:<7}{RESET} {CYAN}{logger}{RESET} {text}"))
+
+    for at in arrivals(rng, start, end, per_s):
+        kind, user = rng.choice(("新人", "满减", "生日")), rng.randrange(10_000, 99_999)
+        line(at, GREEN, "INFO", "coupon.issue", f"发放优惠券 模板={kind} 用户=u{user} 剩余={rng.randrange(20, 9000)}")
+    for at in every(rng, start, end, 20):
+        line(at, GREEN, "INFO", "uvicorn.access", '10.42.0.1:50122 - "GET /healthz HTTP/1.1" 200 OK')
+    for at in every(rng, start, end, 110):
+        line(at, YELLOW, "WARNING", "coupon.rule", "规则缓存已过期, 重新加载")
+    for at in every(rng, start, end, 260):
+        line(at, YELLOW, "WARNING", "coupon.stock", f"优惠券库存不足 20 张 批次=b{rng.randrange(100, 999)}")
+    return entries
