@@ -10,7 +10,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from incident_stories import cpu_red_herring, disk_full, false_alarm, oom_crash_loop, pool_exhausted, slow_queries
+from incident_stories import (
+    cpu_red_herring,
+    disk_full,
+    false_alarm,
+    kafka_lag,
+    oom_crash_loop,
+    pool_exhausted,
+    slow_queries,
+    tls_expiry,
+)
 from incident_stories.shape import write
 
 STORIES = {
@@ -20,6 +29,8 @@ STORIES = {
     "disk-full": disk_full.build,
     "oom-crash-loop": oom_crash_loop.build,
     "slow-queries": slow_queries.build,
+    "kafka-lag": kafka_lag.build,
+    "tls-expiry": tls_expiry.build,
 }
 
 

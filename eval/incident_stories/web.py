@@ -92,7 +92,7 @@ def pod_series(
     ]  # fmt: skip
 
 
-def named(series: list[Series], name: str, **match: str) -> list[Series]:
+def named(series: list[Series], name: str, /, **match: str) -> list[Series]:
     wanted = {"__name__": name, **match}.items()
     return [one for one in series if wanted <= one.labels.items()]
 

@@ -55,6 +55,8 @@ FAULT_BEGAN = {
     "disk-full": unix("2026-11-05T15:33:40Z"),
     "oom-crash-loop": unix("2026-11-19T13:24:08Z"),
     "slow-queries": unix("2026-11-20T06:11:42Z"),
+    "kafka-lag": unix("2026-11-26T08:41:27Z"),
+    "tls-expiry": unix("2026-11-22T00:00:00Z"),
 }
 DIES_WITHOUT_A_WORD = {"oom-crash-loop"}
 
