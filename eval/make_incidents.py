@@ -13,12 +13,14 @@ from pathlib import Path
 from incident_stories import (
     cpu_red_herring,
     disk_full,
+    dns_failure,
     false_alarm,
     kafka_lag,
     oom_crash_loop,
     pool_exhausted,
     slow_queries,
     tls_expiry,
+    two_causes,
 )
 from incident_stories.shape import write
 
@@ -31,6 +33,8 @@ STORIES = {
     "slow-queries": slow_queries.build,
     "kafka-lag": kafka_lag.build,
     "tls-expiry": tls_expiry.build,
+    "dns-failure": dns_failure.build,
+    "two-causes": two_causes.build,
 }
 
 

@@ -84,14 +84,14 @@ def consumer_log(pod: web.Pod) -> LogFile:
         entries.append((at, f"{iso(at)} {level:>5} 1 --- [{GROUP}-{rng.randrange(3)}-C-1] {logger:<32} : {text}"))
 
     mine = [partition for partition in range(PARTITIONS) if owner(partition) is pod]
-    for at in arrivals(rng, LOGS_FROM, RECORDED, 0.27):
+    for at in arrivals(rng, LOGS_FROM, RECORDED, 0.2):
         partition = rng.choice(mine)
         if partition != BAD or at < POISON:
             line(at, "INFO", "shop.fulfilment.Handler", f"已生成出库单 order=o_{hex_id(rng, 8)} partition={partition} "
                  f"offset={read(partition, at)} 耗时 {rng.randrange(12, 90)}ms")  # fmt: skip
     for at in every(rng, LOGS_FROM, RECORDED, 15):
         line(at, "DEBUG", "shop.fulfilment.Health", "GET /actuator/health 200")
-    for at in every(rng, LOGS_FROM, RECORDED, 30):
+    for at in every(rng, LOGS_FROM, RECORDED, 60):
         done = ", ".join(f"{TOPIC}-{partition}={read(partition, at)}" for partition in mine)
         line(at, "DEBUG", "o.a.k.c.c.internals.Coordinator", f"Committed offsets {{{done}}}")
     for at in every(rng, LOGS_FROM, RECORDED, 140):

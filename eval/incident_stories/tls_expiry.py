@@ -64,8 +64,7 @@ def gateway_log(pod: web.Pod, calls: list[web.Call]) -> LogFile:
     entries: noise.Entries = []
 
     def line(at: float, level: str, msg: str, **fields: object) -> None:
-        entries.append((at, noise.json_line(ts=iso(at), level=level, service="pay-gateway", pod=pod.name, msg=msg,
-                                            **fields)))  # fmt: skip
+        entries.append((at, noise.json_line(ts=iso(at), level=level, service="pay-gateway", msg=msg, **fields)))
 
     for call in calls:
         if not LOGS_FROM <= call.done < RECORDED:
@@ -239,7 +238,7 @@ def build() -> Incident:
     ticks = range(METRICS_FROM, int(RECORDED) + 1, STEP_S)
     calls = {
         pod.name: web.calls_of(
-            rng_for(SLUG, "calls", pod.name), METRICS_FROM - 600, RECORDED, {PAY: 0.19, QUERY: 0.2}, outcome
+            rng_for(SLUG, "calls", pod.name), METRICS_FROM - 600, RECORDED, {PAY: 0.14, QUERY: 0.15}, outcome
         )
         for pod in PODS
     }

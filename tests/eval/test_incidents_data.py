@@ -57,6 +57,8 @@ FAULT_BEGAN = {
     "slow-queries": unix("2026-11-20T06:11:42Z"),
     "kafka-lag": unix("2026-11-26T08:41:27Z"),
     "tls-expiry": unix("2026-11-22T00:00:00Z"),
+    "dns-failure": unix("2026-11-25T10:30:41Z"),
+    "two-causes": unix("2026-11-27T16:20:05Z"),
 }
 DIES_WITHOUT_A_WORD = {"oom-crash-loop"}
 
@@ -97,7 +99,7 @@ def test_compressed_logs_carry_no_time_of_making() -> None:
 def test_the_recordings_stay_small() -> None:
     sizes = {path: path.stat().st_size for path in INCIDENTS.rglob("*") if path.is_file()}
     assert max(sizes.values()) < 600_000
-    assert sum(sizes.values()) < 9_000_000
+    assert sum(sizes.values()) < 9_200_000
 
 
 def test_an_unknown_slug_is_one_line_and_a_code() -> None:
