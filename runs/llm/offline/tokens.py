@@ -19,6 +19,7 @@ _NOT = re.compile(r"n't\b")
 _UNIT_GAP = re.compile(r"(?<=\d) (?=(?:ms|s|sec|seconds?|%|kb|mb|gb|kib|mib|gib|rps|qps)(?![\w-]))")
 _TOKEN = re.compile(
     rf"(?P<cjk>[{CJK}])"
+    r"|(?P<tag>(?<!\w)[*#]\d+)"
     r"|(?P<number>(?<![\w)\]])[-+]?\d+(?:,\d{3})+(?:\.\d+)?(?:%|[a-z]+)?|(?<![\w)\]])[-+]?\.?\d\w*(?:[.:\-/]\w+)*%?)"
     r"|(?P<word>[^\W\d]\w*(?:['\u2019.:/@$\-]\w+)*(?:\(\))?)"
     r"|(?P<open>[(\[{])|(?P<close>[)\]}])"
@@ -80,6 +81,7 @@ def _token(match: re.Match[str]) -> Token:
         "mark": Kind.MARK,
         "number": Kind.NUMBER,
         "word": Kind.WORD,
+        "tag": Kind.IDENTIFIER,
     }[str(match.lastgroup)]
     if kind is Kind.NUMBER:
         if _TIME.match(text):

@@ -2,9 +2,9 @@
 
 It can read, not understand. So a claim is supported only when it is a quotation or a near-quotation: each of its
 clauses stands, in order, at the beginning of a clause of one cited text, with nothing but articles, forms of "to be",
-bracketed asides and the head of a log line left out; no negation, condition or change of direction may have been left
-out or put in; every number, time and identifier is the same. A free rewording it cannot judge is "not supported". The
-score tells how much of the claims' wording the evidence covers.
+bracketed asides and the head of a log line left out; no negation, condition, trial ("dry run:"), part ("2 of 5") or
+change of direction may have been left out or put in; every number, time and identifier is the same. A free rewording
+it cannot judge is "not supported". The score tells how much of the claims' wording the evidence covers.
 
 Input and output are the contract's JSON objects (`verifier_evaluation`).
 """
@@ -17,28 +17,25 @@ from gatekeeper.types import NO_EVIDENCE_PATH, ClaimKind, Verdict
 from runs.harness.wire import ClaimCheck, VerifierEvaluation
 from runs.llm.offline.brief import AllowedClaim, Deliberation
 from runs.llm.offline.tokens import LEVELS, Kind, Token, fold, singular, tokenize
+from runs.llm.offline.vocabulary import (
+    CONDITIONS,
+    CONDITIONS_CJK,
+    DIRECTION_OF,
+    EMPTY,
+    HEDGES,
+    LIMITS,
+    LIMITS_CJK,
+    LOG_HEAD,
+    NEGATIONS,
+    OVERTURNS,
+    OVERTURNS_CJK,
+    UNREAL,
+    UNREAL_CJK,
+    WHEN,
+    WHERE,
+    WHY,
+)
 
-EMPTY = frozenset(
-    "a an the is are was were be been being has have had of in on at and this that it its 了 的 在 是".split()
-)
-NEGATIONS = frozenset(
-    "not no never without none neither nor cannot unable no-one nothing nobody 不 没 未 无 非 否 勿 别".split()
-)
-HEDGES = frozenset(
-    """if unless may might could would should when expected probably possibly perhaps likely unlikely almost nearly
-    except until suspected alleged planned simulated test 若 或 可 能 疑 除""".split()
-)
-DIRECTIONS = {
-    "up": "rose rise rises rising risen increased increase increases increasing grew growing climbed higher up",
-    "down": "fell fall falls falling fallen decreased decrease decreases decreasing dropped drops dropping lower down",
-    "flat": "stayed steady flat unchanged constant remained stable",
-}
-_DIRECTION_OF = {word: name for name, group in DIRECTIONS.items() for word in group.split()}
-LOG_HEAD = frozenset(
-    """ts time timestamp @timestamp level lvl severity msg message logger thread main caller pid process service app
-    host hostname source event log trace span trace_id span_id utc gmt""".split()
-)
-TAILS = frozenset("after at for in on by from since between during while because of".split())
 FRAME = re.compile(
     r"^\s*(?:the\s+)?(?:logs?|log lines?|runbook|metrics?|alert's expression|alerts?"
     r"|日志|运行手册|手册|指标|告警表达式|告警)"
@@ -46,6 +43,7 @@ FRAME = re.compile(
     re.IGNORECASE,
 )
 STRONG = frozenset(";.!?。；！？\n")
+TELLS_OUTCOME = frozenset(":=")
 QUOTES = frozenset("\"'“”‘’")
 MAX_SKIP = 60
 MAX_TOKENS = 600
@@ -193,7 +191,7 @@ def _may_skip(evidence: Sequence[Token], depths: Sequence[int], left: int, right
     """
     gap = evidence[left + 1 : right]
     content = [token for token in gap if _content(token)]
-    if any(_turns_meaning(token) for token in content):
+    if any(_turns_meaning(token) for token in content) or _unreal(gap) or _is_part(gap):
         return False
     if not content:
         return broken or not any(token.text in STRONG - {"\n"} for token in gap)
@@ -230,6 +228,11 @@ def _pair_ends(evidence: Sequence[Token], at: int) -> bool:
     return following in {",", "}"}
 
 
+def _begins_pair(tokens: Sequence[Token], at: int) -> bool:
+    """Whether the token is the key of a `key=value`: in logfmt each pair is a clause, with no mark between."""
+    return tokens[at].kind in {Kind.WORD, Kind.IDENTIFIER} and at + 1 < len(tokens) and tokens[at + 1].text == "="
+
+
 def _pair_begins(evidence: Sequence[Token], at: int) -> bool:
     return at + 1 < len(evidence) and evidence[at + 1].text in {"=", "!"}
 
@@ -240,37 +243,80 @@ def _begins_json_value(evidence: Sequence[Token], at: int) -> bool:
 
 
 def _starts_clause(evidence: Sequence[Token], at: int) -> bool:
-    """Nothing that matters stands before it in its clause, and no condition in its sentence."""
-    clause = True
-    for token in reversed(evidence[:at]):
-        if token.text in STRONG:
-            return True
-        if token.separates:
-            clause = False
-        elif _content(token):
-            if token.text in HEDGES:
-                return False
-            if clause and not _is_head(token):
-                return False
-    return True
+    """Nothing that matters stands before it in its clause, and no condition or "dry run:" in its sentence."""
+    begin = next((i + 1 for i in range(at - 1, -1, -1) if evidence[i].text in STRONG), 0)
+    before = evidence[begin:at]
+    label_end = next((i for i in range(len(before) - 1, -1, -1) if before[i].text == ":"), 0)
+    if _conditional(before) or _unreal(before[:label_end]):
+        return False
+    if _begins_pair(evidence, at) and not (before and _turns_meaning(before[-1])):
+        return True
+    clause_begin = next((i + 1 for i in range(len(before) - 1, -1, -1) if before[i].separates), 0)
+    clause = [token for token in before[clause_begin:] if _content(token)]
+    # A number right before belongs to what is counted: of "0 replicas ready" nobody may quote "replicas ready".
+    return all(_is_head(token) for token in clause) and not (clause and clause[-1].kind is Kind.NUMBER)
 
 
 def _ends_well(evidence: Sequence[Token], at: int) -> bool:
-    """What follows in the clause only says when, where or since when; no condition follows in the sentence."""
-    clause, nearest = True, True
-    for token in evidence[at + 1 :]:
-        if token.text in STRONG:
+    """What follows in the clause only says when or why; nothing after it in the sentence takes the claim back."""
+    end = next((i for i in range(at + 1, len(evidence)) if evidence[i].text in STRONG), len(evidence))
+    if end < len(evidence) and evidence[end].text == "?":
+        return False  # a question states nothing
+    after = evidence[at + 1 : end]
+    if any(token.text in LIMITS for token in after) or LIMITS_CJK.search(_joined(after)):
+        return False
+    ends = (token.separates and token.text not in QUOTES or _begins_pair(after, i) for i, token in enumerate(after))
+    marked = next((i for i, is_end in enumerate(ends) if is_end), len(after))
+    rest = after[marked:]
+    if rest and (rest[0].text in TELLS_OUTCOME or rest[0].kind is Kind.OPEN) and _takes_back(rest):
+        return False
+    return _only_when_or_why([token for token in after[:marked] if token.text not in QUOTES])
+
+
+def _only_when_or_why(tail: Sequence[Token]) -> bool:
+    """Whether a claim may leave out this tail of its clause."""
+    words = [token for token in tail if _content(token) or token.text in WHEN | WHERE]
+    if not words:
+        return True
+    first, following = words[0].text, words[1:]
+    if any(_turns_meaning(token) for token in following) or _unreal(tail) or _is_part(tail):
+        return False
+    if first in WHEN:
+        return bool(following) and following[0].kind in {Kind.TIME, Kind.NUMBER}
+    if first in WHERE:
+        return bool(following) and following[0].kind is Kind.TIME
+    return first in WHY
+
+
+def _takes_back(rest: Sequence[Token]) -> bool:
+    """Whether the clause behind a colon, an equals sign or a bracket says that it did not happen, or only in part."""
+    end = next((i for i, token in enumerate(rest[1:], start=1) if token.separates and token.text not in QUOTES), None)
+    clause = rest[1:end]
+    found = any(token.text in OVERTURNS | NEGATIONS for token in clause) or OVERTURNS_CJK.search(_joined(clause))
+    return bool(found) or _unreal(clause) or _is_part(clause)
+
+
+def _conditional(tokens: Sequence[Token]) -> bool:
+    """Whether the tokens, left out of a sentence, would have said under what condition or how surely it holds."""
+    found = any(token.text in HEDGES | CONDITIONS for token in tokens)
+    return found or bool(CONDITIONS_CJK.search(_joined(tokens)))
+
+
+def _unreal(tokens: Sequence[Token]) -> bool:
+    return any(token.text in UNREAL for token in tokens) or bool(UNREAL_CJK.search(_joined(tokens)))
+
+
+def _is_part(tokens: Sequence[Token]) -> bool:
+    """Whether the tokens say "2 of 5" or "2/5"."""
+    for left, middle, right in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if left.kind is Kind.NUMBER and middle.text == "of" and right.kind is Kind.NUMBER:
             return True
-        if token.separates:
-            clause = False
-        elif clause and token.text in TAILS:
-            nearest = False
-        elif _content(token):
-            if token.text in {"if", "unless", "except", "until"}:
-                return False
-            if clause and (nearest or _turns_meaning(token)):
-                return False
-    return True
+    return any(token.kind is Kind.NUMBER and re.fullmatch(r"\d+/\d+", token.text) for token in tokens)
+
+
+def _joined(tokens: Sequence[Token]) -> str:
+    """Chinese as it was written: its characters are tokens of their own."""
+    return "".join(token.text if token.kind in {Kind.CJK, Kind.MARK} else " " for token in tokens)
 
 
 def _closes(evidence: Sequence[Token], at: int) -> bool:
@@ -297,7 +343,7 @@ def _content(token: Token) -> bool:
 
 
 def _turns_meaning(token: Token) -> bool:
-    return token.text in NEGATIONS or token.text in HEDGES or token.text in _DIRECTION_OF
+    return token.text in NEGATIONS or token.text in HEDGES or token.text in DIRECTION_OF
 
 
 def _same(claimed: Token, held: Token) -> bool:
@@ -306,9 +352,9 @@ def _same(claimed: Token, held: Token) -> bool:
     if claimed.kind is Kind.TIME and held.kind is Kind.TIME:
         return _same_time(claimed.text, held.text)
     if claimed.kind is Kind.WORD and held.kind is Kind.WORD:
-        direction = _DIRECTION_OF.get(claimed.text)
+        direction = DIRECTION_OF.get(claimed.text)
         if direction is not None:
-            return _DIRECTION_OF.get(held.text) == direction
+            return DIRECTION_OF.get(held.text) == direction
         return singular(claimed.text) == singular(held.text)
     return False
 
@@ -324,4 +370,4 @@ def _has(tokens: Sequence[Token], group: frozenset[str]) -> bool:
 
 
 def _directions(tokens: Sequence[Token]) -> frozenset[str]:
-    return frozenset(_DIRECTION_OF[token.text] for token in tokens if token.text in _DIRECTION_OF)
+    return frozenset(DIRECTION_OF[token.text] for token in tokens if token.text in DIRECTION_OF)
