@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     from superbiz.env import Env
 
 VERIFIER = "verifier"
+WIDTH_OF_A_LOG = 110
 REGRESSION, NO_EVALUATION, INTERRUPTED = 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     console = Console()
-    signal.signal(signal.SIGTERM, _end)
+    if not console.is_terminal:
+        console = Console(width=WIDTH_OF_A_LOG)
     try:
         return _evaluate(options, console)
     except (ConfigurationError, EvaluationError, BadPairs, BadBaseline) as error:
@@ -157,4 +159,5 @@ def _print(
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(main())

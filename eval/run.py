@@ -98,6 +98,7 @@ def own_instance() -> Iterator[None]:
 def diagnose(slug: str, folder: Path = INCIDENTS) -> Result:
     """One run of an incident from its alert to its end, inside `own_instance`. Raises `EvaluationError`."""
     from django.conf import settings
+    from django.test.utils import override_settings
 
     from runs import intake
     from runs.alertpayload import BadPayload, read_json, read_notice
@@ -111,19 +112,20 @@ def diagnose(slug: str, folder: Path = INCIDENTS) -> Result:
         notice = read_notice(read_json((incident / "alert.json").read_bytes()))
     except (BadTruth, BadPayload, ValueError) as error:
         raise EvaluationError(f"{slug}: {error}") from error
-    settings.SUPERBIZ = settings.SUPERBIZ.model_copy(update={"recorded_evidence": incident / "evidence"})
     sender = intake.Sender(source=Alert.Source.CLI, trigger=Trigger.EVAL, window=timedelta(0))
     received = intake.receive(notice, sender, hand_over=_keep)
     if not received.runs:
         raise EvaluationError(f"{slug}: alert.json holds no firing alert")
-    # A loop for each incident: the tools of one read one recording.
-    loop = WorkerLoop(announce=False)
-    loop.start()
-    try:
-        loop.drive(received.runs[0].run_id)
-    finally:
-        loop.close()
-    ended = _ended(DiagnosisRun.objects.get(id=received.runs[0].run_id))
+    run_id = received.runs[0].run_id
+    with override_settings(SUPERBIZ=settings.SUPERBIZ.model_copy(update={"recorded_evidence": incident / "evidence"})):
+        # A loop for each incident: the tools of one read one recording.
+        loop = WorkerLoop(announce=False)
+        loop.start()
+        try:
+            loop.drive(run_id)
+        finally:
+            loop.close()
+    ended = _ended(DiagnosisRun.objects.get(id=run_id))
     return Result(slug, ended, score(truth, ended))
 
 
