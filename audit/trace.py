@@ -1,7 +1,7 @@
 """The trace as people and programs read it: frozen values made from the record, in a fixed number of queries."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +10,7 @@ from audit.chain import Row
 from audit.models import AgentReasoning, AgentStep, ModelCallRow, ToolInvocation, TraceEvent
 from audit.record import STORED_FRAME_FIELDS, Record, load_record
 from audit.verification import Problem, verify
+from runs import tally
 from runs.harness.events import EventType
 from runs.models import DiagnosisRun
 
@@ -175,13 +176,13 @@ def _tokens(record: Record) -> Tokens:
 
 
 def _summary(record: Record, problems: tuple[Problem, ...] | None) -> Summary:
-    emitted = None if record.run is None else record.run["emitted"]
+    emitted = None if record.run is None else asdict(tally.total(record.run["emitted"]))
     ledgers = record.ledgers
     known_steps = {step["id"] for step in ledgers.steps}
     returned_calls = sum(call["step_id"] in known_steps for call in ledgers.calls)
 
     def count(name: str, persisted: int, returned: int | None = None) -> Count:
-        told = None if emitted is None else emitted.get(name, 0)
+        told = None if emitted is None else emitted[name]
         return Count(told, persisted, persisted if returned is None else returned)
 
     counts = {

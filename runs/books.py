@@ -1,14 +1,15 @@
 """The books of one attempt: passes on what the kernel emits, counts it, and keeps the run's row up to date.
 
 The kernel's callbacks return at once. Counters go to the row behind them, one fenced UPDATE for all that came
-together meanwhile and ten a second at most; what cannot be written now is kept and tried again.
+together meanwhile and ten a second at most; what cannot be written now is written later. The values are absolute
+(`runs.tally`), so that a write which was committed without our learning of it may be made again.
 """
 
 import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 import structlog
 from django.db import Error
@@ -19,6 +20,7 @@ from runs.harness.events import Emission, InvocationRecord, ModelCall, RoutingDe
 from runs.harness.run import Conclusion, Emitted, Settled, Spending
 from runs.observers import RunRef, observe_all, settle_all
 from runs.orm import run_in_orm
+from runs.tally import Tally
 
 log = structlog.get_logger(__name__)
 
@@ -30,13 +32,12 @@ RETRY_S = 0.5
 class Books:
     """Used on one event loop. `on_lost` is called when a write shows that the lease is another's."""
 
-    def __init__(self, ref: RunRef, on_lost: Callable[[], None]) -> None:
+    def __init__(self, ref: RunRef, tally: Tally, on_lost: Callable[[], None]) -> None:
         self.ref = ref
         self._on_lost = on_lost
-        self._spending = Spending()
-        self._emitted = Emitted()
-        self._written = Emitted()
+        self._tally = tally
         self._intent: Intent | None = None
+        self._unwritten = False
         self._asked: Counter[tuple[str, str]] = Counter()
         self._changed = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
@@ -45,21 +46,25 @@ class Books:
     # ---- the kernel's callbacks ----
 
     def emit(self, emission: Emission) -> None:
-        self._emitted = _plus(self._emitted, _counts(emission))
+        self._tally = self._tally.and_emitted(_counts(emission))
         for record in emission.records:
             if isinstance(record, InvocationRecord):
                 self._asked[record.tool_name, record.evidence_status] += 1
         if emission.frame is not None and isinstance(emission.frame.details, RoutingDecision):
             self._intent = Intent(emission.frame.details.intent)
         observe_all(self.ref, emission)
-        self._changed.set()
+        self._note_change()
 
     def spend(self, spending: Spending) -> None:
-        self._spending = _spent(self._spending, spending)
-        self._changed.set()
+        self._tally = self._tally.and_spent(spending)
+        self._note_change()
 
     async def settle(self) -> Settled:
         return await settle_all(self.ref)
+
+    def _note_change(self) -> None:
+        self._unwritten = True
+        self._changed.set()
 
     # ---- keeping them ----
 
@@ -88,39 +93,40 @@ class Books:
 
     async def _flush(self) -> None:
         self._changed.clear()
-        spending, emitted, intent = self._spending, self._emitted, self._intent
-        self._spending, self._intent = Spending(), None
+        if not self._unwritten:
+            return
+        self._unwritten = False
+        tally, intent = self._tally, self._intent
         try:
-            held = await run_in_orm(_write, self.ref, spending, _minus(emitted, self._written), intent)
+            held = await run_in_orm(_write, self.ref, tally, intent)
         except Error:
-            self._spending = _spent(spending, self._spending)
-            self._intent = intent
-            self._changed.set()
+            self._note_change()
             raise
-        self._written = emitted
+        if self._intent is intent:
+            self._intent = None
         if not held:
             self._on_lost()
 
     # ---- at the end ----
 
-    def finished(self, conclusion: Conclusion) -> Conclusion:
-        """The conclusion as `lifecycle.finish` takes it: with the counts that the row does not have yet."""
-        return replace(conclusion, emitted=_minus(conclusion.emitted, self._written))
+    def closing_tally(self, conclusion: Conclusion) -> Tally:
+        """The counters as the end leaves them; what was emitted is the kernel's own count, beside any observer."""
+        return replace(self._tally, emitted=conclusion.emitted)
 
     @property
     def emitted(self) -> Emitted:
         """All that passed here in this attempt."""
-        return self._emitted
+        return self._tally.emitted
 
     def looked_at(self) -> list[str]:
         """One line a tool and how its calls ended."""
         return [f"{tool}: {count} × {status}" for (tool, status), count in sorted(self._asked.items())]
 
 
-def _write(ref: RunRef, spending: Spending, emitted: Emitted, intent: Intent | None) -> bool:
+def _write(ref: RunRef, tally: Tally, intent: Intent | None) -> bool:
     if intent is not None:
         lifecycle.mark_intent(ref, intent)
-    return lifecycle.spend(ref, spending, emitted)
+    return lifecycle.keep_tally(ref, tally)
 
 
 def _counts(emission: Emission) -> Emitted:
@@ -129,23 +135,4 @@ def _counts(emission: Emission) -> Emitted:
         steps=sum(isinstance(record, StepOpened) for record in emission.records),
         tool_invocations=sum(isinstance(record, InvocationRecord) for record in emission.records),
         model_calls=sum(isinstance(record, ModelCall) for record in emission.records),
-    )
-
-
-def _plus(left: Emitted, right: Emitted) -> Emitted:
-    return Emitted(*(a + b for a, b in zip(astuple(left), astuple(right), strict=True)))
-
-
-def _minus(left: Emitted, right: Emitted) -> Emitted:
-    return Emitted(*(a - b for a, b in zip(astuple(left), astuple(right), strict=True)))
-
-
-def _spent(left: Spending, right: Spending) -> Spending:
-    costs = [cost for cost in (left.cost_usd, right.cost_usd) if cost is not None]
-    return Spending(
-        model_calls=left.model_calls + right.model_calls,
-        tool_calls=left.tool_calls + right.tool_calls,
-        input_tokens=left.input_tokens + right.input_tokens,
-        output_tokens=left.output_tokens + right.output_tokens,
-        cost_usd=sum(costs) if costs else None,
     )

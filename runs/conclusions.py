@@ -9,7 +9,7 @@ NOTHING = Emitted()
 
 
 def cancelled(reason: CancelReason, emitted: Emitted = NOTHING, looked_at: Iterable[str] = ()) -> Conclusion:
-    """`emitted`: what is not on the run's row yet. `looked_at`: one bounded line a tool call."""
+    """`emitted`: by the attempt that ends. `looked_at`: one bounded line a tool call."""
     return Conclusion(
         status="CANCELLED",
         cancel_reason=reason,

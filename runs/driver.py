@@ -38,8 +38,8 @@ Drive: TypeAlias = Callable[[RunInput, Kit], Awaitable[Conclusion]]
 
 # How long a cancelled kernel may take to let go; what it does after that is fenced off by its lost lease.
 LET_GO_S = 2.0
-# How long a database that is away is waited for: about as long as a heartbeat may be missed.
-PERSIST_S = 8.0
+# How long a database that is away is waited for: long enough for a server that is started again.
+PERSIST_S = 20.0
 PERSIST_RETRY_S = 0.25
 SETTLE_AT_SHUTDOWN_S = 1.0
 
@@ -122,7 +122,8 @@ async def drive_run(
     if holdings.closing:
         return False
     with holdings.at_work():
-        claimed = await run_in_orm(lifecycle.claim, run_id, worker)
+        lease = lifecycle.new_lease()
+        claimed = await _persistently(lambda: run_in_orm(lifecycle.claim, run_id, worker, lease))
         if claimed is None:
             return False
         held = Held(claimed.ref)
@@ -132,7 +133,7 @@ async def drive_run(
 
 
 async def _attempt(claimed: Claimed, held: Held, holdings: Holdings, equipment: Equipment, drive: Drive) -> None:
-    books = Books(claimed.ref, on_lost=lambda: held.stop(Abandon.LEASE_LOST))
+    books = Books(claimed.ref, claimed.tally, on_lost=lambda: held.stop(Abandon.LEASE_LOST))
     books.open()
     held.work = asyncio.create_task(_work(claimed, books, equipment, drive), name=f"run {claimed.run.run_id}")
     if holdings.closing:
@@ -247,6 +248,6 @@ async def _store_once(end: Conclusion | Stop, books: Books) -> None:
         await books.settle()
         if isinstance(end, CancelReason):
             end = cancelled(end, books.emitted, books.looked_at())
-        done = await run_in_orm(lifecycle.finish, books.ref, books.finished(end))
+        done = await run_in_orm(lifecycle.finish, books.ref, end, books.closing_tally(end))
     if not done:
         log.info("the run had ended already", run_id=books.ref.run_id)

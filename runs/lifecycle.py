@@ -8,6 +8,9 @@
 All functions are synchronous. The frame of a transition is written in the transition's own transaction, so
 there is a frame exactly where a transition happened. `finish` and the other writes of an attempt must match
 its lease token: who lost the lease changes nothing. Times of leases are the database's clock.
+
+A worker that does not learn whether its write was committed makes it again: `claim`, `keep_tally` and `finish`
+recognise their own earlier try.
 """
 
 import dataclasses
@@ -18,13 +21,13 @@ from typing import Any
 
 import structlog
 from django.db import connection, transaction
-from django.db.models import F, Func, JSONField, Q, QuerySet, Value
+from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Coalesce, Now
 from django.utils.crypto import get_random_string
 
 from gatekeeper.types import Intent
-from runs import ids, live
-from runs.conclusions import NOTHING, cancelled, failed
+from runs import ids, live, tally
+from runs.conclusions import cancelled, failed
 from runs.errors import CancelReason, FailureCode
 from runs.harness.events import (
     Details,
@@ -35,10 +38,11 @@ from runs.harness.events import (
     RunFinished,
     RunRecovered,
 )
-from runs.harness.run import Conclusion, Emitted, RunInput, Spending, Spent, Subject
+from runs.harness.run import Conclusion, RunInput, Spending, Spent, Subject
 from runs.models import DiagnosisRun
 from runs.models.run import RunStatus, Trigger
 from runs.observers import RunRef, write_all
+from runs.tally import Tally
 
 log = structlog.get_logger(__name__)
 
@@ -125,10 +129,11 @@ def waiting_runs(limit: int = 200) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A run that this worker holds now."""
+    """A run that this worker holds now. `tally`: its counters before this start."""
 
     ref: RunRef
     run: RunInput
+    tally: Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,22 +145,45 @@ class Pins:
     rule_set_version: int
 
 
-def claim(run_id: str, worker: str) -> Claimed | None:
-    """QUEUED → RUNNING under a new lease. None: the run is not there to be claimed."""
-    token = get_random_string(24)
+def new_lease() -> str:
+    return get_random_string(24)
+
+
+def claim(run_id: str, worker: str, lease: str | None = None) -> Claimed | None:
+    """QUEUED → RUNNING under a new lease. None: the run is not there to be claimed.
+
+    Who names the `lease` may ask again after an answer that was lost, and gets what it had won.
+    """
+    token = lease or new_lease()
+    run = DiagnosisRun.objects.filter(id=run_id)
     with transaction.atomic():
-        won = DiagnosisRun.objects.filter(id=run_id, status=RunStatus.QUEUED).update(
+        won = run.filter(status=RunStatus.QUEUED).update(
             status=RunStatus.RUNNING,
             attempts=F("attempts") + 1,
             lease_token=token,
             heartbeat_at=Now(),
             started_at=Coalesce(F("started_at"), Now()),
+            emitted=tally.next_start(),
         )
-        if not won:
-            return None
-        row = DiagnosisRun.objects.get(id=run_id)
-    log.info("run claimed", run_id=run_id, worker=worker, attempt=row.attempts)
-    return Claimed(ref=RunRef(run_id=row.id, session_id=row.session_id, lease_token=token), run=_run_input(row))
+        row = run.filter(status=RunStatus.RUNNING, lease_token=token).first()
+    if row is None:
+        return None
+    log.info("run claimed" if won else "run claimed before", run_id=run_id, worker=worker, attempt=row.attempts)
+    ref = RunRef(run_id=row.id, session_id=row.session_id, lease_token=token)
+    return Claimed(ref=ref, run=_run_input(row), tally=_tally_before(row))
+
+
+def _tally_before(row: DiagnosisRun) -> Tally:
+    return Tally(
+        start=tally.starts(row.emitted),
+        spent=Spending(
+            model_calls=row.model_calls,
+            tool_calls=row.tool_calls,
+            input_tokens=row.input_tokens,
+            output_tokens=row.output_tokens,
+            cost_usd=row.cost_usd,
+        ),
+    )
 
 
 def _run_input(row: DiagnosisRun) -> RunInput:
@@ -174,8 +202,8 @@ def _run_input(row: DiagnosisRun) -> RunInput:
             input_tokens=row.input_tokens,
             output_tokens=row.output_tokens,
         ),
-        # Every step has a model call on the counters, save the one that each lost attempt may have left open.
-        next_step_index=row.model_calls + row.attempts,
+        # Every step has a model call on the counters, save the one that each earlier start may have left open.
+        next_step_index=row.model_calls + tally.starts(row.emitted),
         seen_documents=_seen_documents(row),
     )
 
@@ -195,20 +223,9 @@ def pin(ref: RunRef, pins: Pins) -> bool:
     return bool(_held(ref).update(**dataclasses.asdict(pins)))
 
 
-def spend(ref: RunRef, spending: Spending, emitted: Emitted = NOTHING) -> bool:
-    """Add to the run's counters. Cost stays null until one is known. False: the lease is another's."""
-    changes: dict[str, Any] = {
-        name: F(name) + value
-        for name in ("model_calls", "tool_calls", "input_tokens", "output_tokens")
-        if (value := getattr(spending, name))
-    }
-    if spending.cost_usd is not None:
-        changes["cost_usd"] = Coalesce(F("cost_usd"), 0, output_field=DiagnosisRun.cost_usd.field) + spending.cost_usd
-    if emitted != NOTHING:
-        changes["emitted"] = _emitted(emitted)
-    if not changes:
-        return True
-    return bool(_held(ref).update(**changes))
+def keep_tally(ref: RunRef, counted: Tally) -> bool:
+    """Write the attempt's counters. False: the lease is another's."""
+    return bool(_held(ref).update(**tally.columns(counted)))
 
 
 def mark_intent(ref: RunRef, intent: Intent) -> bool:
@@ -216,14 +233,31 @@ def mark_intent(ref: RunRef, intent: Intent) -> bool:
     return bool(_held(ref).filter(intent__isnull=True).update(intent=intent))
 
 
-def finish(ref: RunRef, conclusion: Conclusion) -> bool:
-    """RUNNING → terminal, with RUN_FINISHED. False: another outcome or another worker was first."""
+def finish(ref: RunRef, conclusion: Conclusion, counted: Tally | None = None) -> bool:
+    """RUNNING → terminal, with RUN_FINISHED. False: another outcome or another worker was first.
+
+    `counted`: the counters of the attempt that ends here; None: those on the row stand. With them an end that was
+    stored already, its answer lost, is recognised as this one.
+    """
     with transaction.atomic():
-        if not _end(_held(ref), conclusion):
-            return False
-        _write_finished(ref)
+        ended = _end(_held(ref), conclusion, counted)
+        if ended:
+            _write_finished(ref)
+    if not ended:
+        return counted is not None and _ended_so(ref, conclusion, counted)
     log.info("run finished", run_id=ref.run_id, outcome=conclusion.status)
     return True
+
+
+def _ended_so(ref: RunRef, conclusion: Conclusion, counted: Tally) -> bool:
+    """Whether the run's end is this one: by its last start, with all that it had counted, saying the same."""
+    row = DiagnosisRun.objects.filter(id=ref.run_id, outcome=conclusion.status).first()
+    return (
+        row is not None
+        and tally.starts(row.emitted) == counted.start
+        and tally.of_start(row.emitted, counted.start) == counted.emitted
+        and row.safe_content == conclusion.safe_content.model_dump(mode="json", by_alias=True)
+    )
 
 
 # ---- from outside ---------------------------------------------------------------------------------------------
@@ -251,16 +285,16 @@ def _request_cancel_once(run_id: str, reason: CancelReason, by: str | None) -> C
     """None: the run went from one open state to the other meanwhile."""
     with transaction.atomic():
         run = DiagnosisRun.objects.filter(id=run_id)
-        mark = {"cancel_requested_at": Now(), "cancel_requested_reason": reason}
+        mark: dict[str, Any] = {"cancel_requested_at": Now(), "cancel_requested_reason": reason}
         details = RunCancelRequested(reason=reason, requested_by=by[:200] if by else None)
         summary = f"Cancelling was asked for: {reason}."
-        if _end(run.filter(status=RunStatus.QUEUED), cancelled(reason, Emitted(events=1)), **mark):
+        if _end(run.filter(status=RunStatus.QUEUED), cancelled(reason), frames=2, **mark):
             ref = _ref(run.get())
             _write(ref, EventType.RUN_CANCEL_REQUESTED, details, summary)
             _write_finished(ref)
             return CancelAnswer(found=True, accepted=True, status=RunStatus.CANCELLED)
         if run.filter(status=RunStatus.RUNNING, cancel_requested_at__isnull=True).update(
-            **mark, emitted=_emitted(Emitted(events=1))
+            **mark, emitted=tally.emitted_column(None, frames_by_others=1)
         ):
             _write(_ref(run.get()), EventType.RUN_CANCEL_REQUESTED, details, summary)
             transaction.on_commit(lambda: live.publish_cancel(run_id))
@@ -353,9 +387,18 @@ def _ref(row: DiagnosisRun) -> RunRef:
     return RunRef(run_id=row.id, session_id=row.session_id, lease_token=None)
 
 
-def _end(where: QuerySet[DiagnosisRun], conclusion: Conclusion, **changes: Any) -> bool:
-    """The one UPDATE into a terminal state. `emitted` counts the coming RUN_FINISHED too."""
-    emitted = dataclasses.replace(conclusion.emitted, events=conclusion.emitted.events + 1)
+def _end(
+    where: QuerySet[DiagnosisRun],
+    conclusion: Conclusion,
+    counted: Tally | None = None,
+    *,
+    frames: int = 1,
+    **changes: Any,
+) -> bool:
+    """The one UPDATE into a terminal state. `frames`: how many this transition writes, RUN_FINISHED among them."""
+    if counted is not None:
+        changes |= tally.columns(counted)
+    changes["emitted"] = tally.emitted_column(counted, frames_by_others=frames)
     published = conclusion.published
     return bool(
         where.update(
@@ -369,7 +412,6 @@ def _end(where: QuerySet[DiagnosisRun], conclusion: Conclusion, **changes: Any) 
             published_result=published.model_dump(mode="json", by_alias=True) if published else None,
             safe_content=conclusion.safe_content.model_dump(mode="json", by_alias=True),
             self_evaluation=conclusion.self_evaluation or None,
-            emitted=_emitted(emitted),
             lease_token=None,
             finished_at=Now(),
             **changes,
@@ -383,7 +425,7 @@ def _requeue(where: QuerySet[DiagnosisRun], ref: RunRef, reason: str, **changes:
         lease_token=None,
         heartbeat_at=None,
         enqueued_at=None,
-        emitted=_emitted(Emitted(events=1)),
+        emitted=tally.emitted_column(None, frames_by_others=1),
         **changes,
     )
     if won:
@@ -413,18 +455,3 @@ def _write_finished(ref: RunRef) -> None:
 
 def _write(ref: RunRef, event_type: EventType, details: Details, summary: str) -> None:
     write_all(ref, Emission(Frame(event_type=event_type, details=details, summary=summary, at=datetime.now(UTC))))
-
-
-_ADD_COUNTS = (
-    "jsonb_build_object("
-    + ", ".join(
-        f"'{name}', COALESCE((%(expressions)s ->> '{name}')::bigint, 0) + %({name})s"
-        for name in ("events", "steps", "tool_invocations", "model_calls")
-    )
-    + ")"
-)
-
-
-def _emitted(more: Emitted) -> Func:
-    """An expression that adds to the counts in the column `emitted`, in the database; the counts are ours and whole."""
-    return Func(F("emitted"), template=_ADD_COUNTS, output_field=JSONField(), **dataclasses.asdict(more))

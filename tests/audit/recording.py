@@ -7,9 +7,10 @@ from django.db import transaction
 from audit.recorder import LedgerRecorder
 from runs import lifecycle
 from runs.harness.events import Emission
-from runs.harness.run import Emitted
+from runs.harness.run import Emitted, Spending
 from runs.models import DiagnosisRun
 from runs.observers import RunRef
+from runs.tally import Tally
 from tests.audit import emissions
 from tests.factories import RunFactory, conclusion
 
@@ -32,9 +33,10 @@ def append_now(run: DiagnosisRun, told: Iterable[Emission]) -> None:
 
 def finished_run(step_id: str = "stp_1") -> DiagnosisRun:
     """RUN_STARTED, the small run, RUN_FINISHED: 8 frames."""
-    run = running(model_calls=2, tool_calls=1, input_tokens=100, output_tokens=20, emitted={"events": 1})
+    run = running(emitted={"1": {}})
     append_now(run, [emissions.started(), *emissions.small_run(step_id)])
-    ended = conclusion(emitted=Emitted(events=6, steps=1, tool_invocations=1, model_calls=2))
-    assert lifecycle.finish(ref(run), ended)
+    spent = Spending(model_calls=2, tool_calls=1, input_tokens=100, output_tokens=20)
+    counted = Tally(1, spent, Emitted(events=7, steps=1, tool_invocations=1, model_calls=2))
+    assert lifecycle.finish(ref(run), conclusion(), counted)
     run.refresh_from_db()
     return run

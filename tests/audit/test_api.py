@@ -75,9 +75,12 @@ def test_the_summary_counts_three_times_and_says_whether_all_agrees() -> None:
 
 
 def test_what_was_emitted_and_is_not_on_record_makes_the_record_incomplete() -> None:
-    run = running(emitted={"events": 3, "tool_invocations": 2})
+    run = running(
+        emitted={"1": {"events": 2, "tool_invocations": 1}, "2": {"tool_invocations": 1}, "others": {"events": 1}}
+    )
     append_now(run, [emissions.routing(), emissions.opened(), emissions.invoked()])
     summary = get(trace_path(run))[0].json()["summary"]
+    assert summary["events"]["emitted"] == 3
     assert summary["toolInvocations"] == {"emitted": 2, "persisted": 1, "returned": 1}
     assert (summary["complete"], summary["chainValid"]) == (False, True)
 

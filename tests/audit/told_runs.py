@@ -13,8 +13,9 @@ from runs.harness.events import (
     Reasoning,
     SemanticDecision,
 )
-from runs.harness.run import Emitted
+from runs.harness.run import Emitted, Spending
 from runs.models import DiagnosisRun
+from runs.tally import Tally
 from tests.audit import emissions
 from tests.audit.recording import append_now, ref, running
 from tests.audit.selfevaluations import CLAIM, evaluation
@@ -76,7 +77,7 @@ def report_rules() -> Emission:
 
 def opening(**changes: Any) -> DiagnosisRun:
     """A run that goes, with its first three frames."""
-    run = running(model_calls=1, tool_calls=2, input_tokens=100, output_tokens=20, model="offline", **changes)
+    run = running(model="offline", emitted={"1": {}}, **changes)
     append_now(run, [emissions.started(), emissions.routing(), emissions.opened(step_of(run))])
     return run
 
@@ -106,8 +107,7 @@ def finish(run: DiagnosisRun) -> None:
     verifier = kept["verifier_evaluation"]
     first = evaluation(REJECTED, accepted=False)["verifier_evaluation"]["gatekeeper_result"]["rounds"][0]
     verifier["gatekeeper_result"]["rounds"].insert(0, first)
-    ended = conclusion(
-        self_evaluation=kept, emitted=Emitted(events=FRAMES - 1, steps=1, tool_invocations=2, model_calls=1)
-    )
-    assert lifecycle.finish(ref(run), ended)
+    spent = Spending(model_calls=1, tool_calls=2, input_tokens=100, output_tokens=20)
+    counted = Tally(1, spent, Emitted(events=FRAMES - 1, steps=1, tool_invocations=2, model_calls=1))
+    assert lifecycle.finish(ref(run), conclusion(self_evaluation=kept), counted)
     run.refresh_from_db()

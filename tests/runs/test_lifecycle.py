@@ -9,7 +9,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from gatekeeper.types import Intent
-from runs import lifecycle
+from runs import lifecycle, tally
 from runs.conclusions import cancelled, failed
 from runs.errors import CancelReason, FailureCode
 from runs.harness.run import Emitted, Spending
@@ -70,19 +70,81 @@ def test_a_claim_of_nothing_is_none() -> None:
     assert lifecycle.claim("run_none", "a") is None
 
 
-def test_spending_adds_up_and_is_fenced() -> None:
+def test_counters_are_the_values_of_the_attempt_that_holds_the_run() -> None:
     run_id = queued()
-    ref = claimed(run_id)
-    assert lifecycle.spend(ref, Spending(model_calls=1, input_tokens=100, output_tokens=7), Emitted(events=2, steps=1))
+    held = lifecycle.claim(run_id, "worker")
+    assert held is not None
+    counted = held.tally.and_spent(Spending(model_calls=1, input_tokens=100, output_tokens=7))
+    counted = counted.and_emitted(Emitted(events=2, steps=1))
+    assert lifecycle.keep_tally(held.ref, counted)
     assert row(run_id).cost_usd is None
-    assert lifecycle.spend(ref, Spending(tool_calls=2, cost_usd=Decimal("0.5")), Emitted(events=1))
-    assert lifecycle.spend(ref, Spending(cost_usd=Decimal("0.25")))
-    stale = RunRef(run_id=run_id, session_id=ref.session_id, lease_token="stale")
-    assert not lifecycle.spend(stale, Spending(model_calls=9))
+    counted = counted.and_spent(Spending(tool_calls=2, cost_usd=Decimal("0.5"))).and_emitted(Emitted(events=1))
+    counted = counted.and_spent(Spending(cost_usd=Decimal("0.25")))
+    for _ in range(2):  # an answer that was lost makes it be written again
+        assert lifecycle.keep_tally(held.ref, counted)
+    stale = RunRef(run_id=run_id, session_id=held.ref.session_id, lease_token="stale")
+    assert not lifecycle.keep_tally(stale, counted.and_spent(Spending(model_calls=9)))
     stored = row(run_id)
     assert (stored.model_calls, stored.tool_calls, stored.input_tokens, stored.output_tokens) == (1, 2, 100, 7)
     assert stored.cost_usd == Decimal("0.75")
-    assert stored.emitted == {"events": 3, "steps": 1, "tool_invocations": 0, "model_calls": 0}
+    assert tally.total(stored.emitted) == Emitted(events=3, steps=1)
+
+
+def test_each_start_counts_its_own_and_transitions_are_counted_apart(told: Told) -> None:
+    run_id = queued()
+    first = lifecycle.claim(run_id, "a")
+    assert first is not None
+    spent = first.tally.and_spent(Spending(model_calls=2, cost_usd=Decimal("0.5")))
+    assert lifecycle.keep_tally(first.ref, spent.and_emitted(Emitted(events=4, steps=2, model_calls=2)))
+    assert lifecycle.release_for_shutdown(first.ref)
+    second = lifecycle.claim(run_id, "b")
+    assert second is not None
+    assert (second.tally.start, second.run.attempt) == (2, 1)
+    lifecycle.request_cancel(run_id, CancelReason.USER_REQUESTED)
+    counted = second.tally.and_spent(Spending(model_calls=1, cost_usd=Decimal("0.25"))).and_emitted(Emitted(events=3))
+    assert lifecycle.finish(second.ref, cancelled(CancelReason.USER_REQUESTED), counted)
+    stored = row(run_id)
+    assert (stored.model_calls, stored.cost_usd) == (3, Decimal("0.75"))
+    assert tally.of_start(stored.emitted, 1) == Emitted(events=4, steps=2, model_calls=2)
+    assert tally.of_start(stored.emitted, 2) == Emitted(events=3)
+    assert stored.emitted["others"] == {"events": 3}
+    assert told.events(run_id) == ["RUN_RECOVERED", "RUN_CANCEL_REQUESTED", "RUN_FINISHED"]
+    assert tally.total(stored.emitted).events == 4 + 3 + 3
+
+
+def test_a_claim_whose_answer_was_lost_is_made_again() -> None:
+    run_id = queued()
+    lease = lifecycle.new_lease()
+    first, again = lifecycle.claim(run_id, "a", lease), lifecycle.claim(run_id, "a", lease)
+    assert first is not None
+    assert first == again
+    assert (row(run_id).attempts, tally.starts(row(run_id).emitted)) == (1, 1)
+    assert lifecycle.claim(run_id, "b", lifecycle.new_lease()) is None
+
+
+def test_an_end_whose_answer_was_lost_is_recognised_and_told_once(told: Told) -> None:
+    run_id = queued()
+    held = lifecycle.claim(run_id, "a")
+    assert held is not None
+    counted = held.tally.and_spent(Spending(model_calls=1)).and_emitted(Emitted(events=5))
+    assert [lifecycle.finish(held.ref, conclusion(), counted) for _ in range(2)] == [True, True]
+    assert not lifecycle.finish(held.ref, withheld(), counted)
+    assert not lifecycle.finish(held.ref, conclusion(), counted.and_emitted(Emitted(events=1)))
+    stored = row(run_id)
+    assert (stored.status, stored.model_calls, tally.total(stored.emitted).events) == ("SUCCESS", 1, 6)
+    assert told.events(run_id) == ["RUN_FINISHED"]
+
+
+def test_the_end_of_a_later_start_is_not_an_earlier_ones(told: Told) -> None:
+    run_id = queued()
+    first = lifecycle.claim(run_id, "a")
+    assert first is not None
+    silent(run_id)
+    lifecycle.recover_lost()
+    second = lifecycle.claim(run_id, "b")
+    assert second is not None
+    assert lifecycle.finish(second.ref, conclusion(), second.tally)
+    assert not lifecycle.finish(first.ref, conclusion(), first.tally)
 
 
 def test_the_intent_is_marked_once() -> None:
@@ -113,7 +175,7 @@ def test_a_run_ends_once_with_its_frame(told: Told, ending: Any) -> None:
     assert stored.lease_token is None
     assert stored.finished_at is not None
     assert stored.safe_content["headline"]
-    assert stored.emitted["events"] == ending.emitted.events + 1
+    assert tally.total(stored.emitted) == Emitted(events=1)
     assert told.events(run_id) == ["RUN_FINISHED"]
 
 
@@ -218,7 +280,8 @@ def test_attempts_share_one_budget_and_one_start(told: Told) -> None:
     run_id = queued()
     first = lifecycle.claim(run_id, "a")
     assert first is not None
-    lifecycle.spend(first.ref, Spending(model_calls=3, tool_calls=2, input_tokens=50, output_tokens=5))
+    spent = Spending(model_calls=3, tool_calls=2, input_tokens=50, output_tokens=5)
+    lifecycle.keep_tally(first.ref, first.tally.and_spent(spent))
     silent(run_id)
     lifecycle.recover_lost()
     second = lifecycle.claim(run_id, "b")
