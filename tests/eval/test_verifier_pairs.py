@@ -1,6 +1,7 @@
 """The verifier's pairs are what they claim to be, and are counted as they should."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import get_args
@@ -10,6 +11,7 @@ import pytest
 from eval.verifier import (
     BATCH,
     QUESTIONS,
+    SUPPORTED_CATEGORIES,
     BadPairs,
     Category,
     Figures,
@@ -28,6 +30,7 @@ from gatekeeper.types import NO_EVIDENCE_PATH, ClaimKind
 from runs.harness.ports import UserMessage
 from runs.llm.offline import OfflineModel
 
+DOCS = Path(__file__).parents[2] / "docs" / "evaluation.md"
 PAIRS = read_pairs()
 GOOD = {
     "id": "en-1",
@@ -45,6 +48,13 @@ def test_there_are_enough_pairs_of_every_category_in_both_languages() -> None:
     assert len(PAIRS) >= 320
     assert min(counted[category, language] for category in get_args(Category) for language in QUESTIONS) >= 12
     assert abs(sum(pair.lang == "en" for pair in PAIRS) / len(PAIRS) - 0.5) < 0.05
+
+
+def test_every_category_is_documented() -> None:
+    documented = re.findall(r"^\| `(\w+)` \| (yes|no) \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert dict(documented) == {
+        category: "yes" if category in SUPPORTED_CATEGORIES else "no" for category in get_args(Category)
+    }
 
 
 def test_at_least_a_third_is_held_out_of_both_languages_by_whole_excerpts() -> None:
