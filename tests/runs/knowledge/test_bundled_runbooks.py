@@ -19,8 +19,8 @@ def parts(path: Path) -> tuple[dict[str, Any], str]:
     return yaml.safe_load(front), body
 
 
-def test_ten_are_bundled() -> None:
-    assert len(PATHS) == 10
+def test_twenty_are_bundled() -> None:
+    assert len(PATHS) == 20
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
@@ -48,7 +48,8 @@ class TestRunbook:
         sections = re.findall(r"^## (.+)$", body, re.MULTILINE)
         assert sections[0] == "Symptoms"
         assert sections[1] == "First checks"
-        assert {"Fixes", "What not to do"} <= set(sections)
+        assert "What not to do" in sections
+        assert any(section == "Fixes" or section.startswith("Fix: ") for section in sections)
         assert sections[-1] == "Escalate when"
         assert "```" in body
 
