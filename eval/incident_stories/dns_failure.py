@@ -115,7 +115,7 @@ def coredns_log(pod: str, address: str) -> LogFile:
         line(at, "INFO", f"{address}:{rng.randrange(32_768, 60_999)} - {rng.randrange(60_000)} {asked} NOERROR "
                          f"qr,aa,rd 102 0.00{rng.randrange(10, 40)}s")  # fmt: skip
     for at in every(rng, LOGS_FROM, RECORDED, 450):
-        line(at, "WARNING", "plugin/kubernetes: Kubernetes API connection is slow, watch renewed")
+        line(at, "WARNING", "No files matching import glob pattern: /etc/coredns/custom/*.override")
     return LogFile(f"coredns/{pod}.log", entries)
 
 
@@ -161,7 +161,8 @@ def mail_log() -> LogFile:
 def shipping_log() -> LogFile:
     """A Python service with colours."""
     rng = rng_for(SLUG, "shipping")
-    entries = noise.python_stock(rng, LOGS_FROM, RECORDED, 0.06)
+    usual = noise.python_stock(rng, LOGS_FROM, RECORDED, 0.06)
+    entries = [(at, text.replace("inventory.", "shipping.")) for at, text in usual]
     for at in arrivals(rng, RELOADED + 10, RECORDED, 0.05):
         text = "carrier rates failed: socket.gaierror: [Errno -3] Temporary failure in name resolution"
         who = f"{noise.CYAN}shipping.rates{noise.RESET}"
