@@ -121,8 +121,11 @@ async def judge(model: ChatModel, pairs: Sequence[Pair]) -> list[Judged]:
     prompt = next(shipped for shipped in CATALOGUE if shipped.name == "chat_verifier").text()
     judged: list[Judged] = []
     for batch in batches(pairs):
-        reply = await _ask(model, request_of(batch, prompt))
-        judged += read_reply(reply.text, batch)
+        try:
+            text = (await _ask(model, request_of(batch, prompt))).text
+        except ModelContractViolated:
+            text = None
+        judged += read_reply(text, batch)
     return judged
 
 

@@ -12,6 +12,7 @@ Input and output are the contract's JSON objects (`verifier_evaluation`).
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from gatekeeper.types import NO_EVIDENCE_PATH, ClaimKind, Verdict
 from runs.harness.wire import ClaimCheck, VerifierEvaluation
@@ -156,13 +157,19 @@ def _follows(claim: Sequence[Token], evidence: Sequence[Token]) -> bool:
     first, _ = wanted[0]
     reachable = [i for i, token in enumerate(evidence) if _same(first, token) and _starts_clause(evidence, i)]
     depths = _depths(evidence)
+
+    # The same gaps are asked about for every token of a claim that repeats itself.
+    @cache
+    def may_skip(left: int, right: int, broken: bool) -> bool:
+        return _may_skip(evidence, depths, left, right, broken)
+
     for token, broken in wanted[1:]:
         reachable = sorted(
             {
                 i
                 for at in reachable
                 for i in range(at + 1, min(at + MAX_SKIP + 1, len(evidence)))
-                if _same(token, evidence[i]) and _may_skip(evidence, depths, at, i, broken)
+                if _same(token, evidence[i]) and may_skip(at, i, broken)
             }
         )
         if not reachable:
