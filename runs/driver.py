@@ -95,11 +95,16 @@ class Holdings:
 
     @contextlib.contextmanager
     def holding(self, held: Held) -> Iterator[None]:
-        self.held[held.ref.run_id] = held
+        """An earlier attempt that still lets go of the run lost its lease to this one, which alone is held now."""
+        run_id = held.ref.run_id
+        if earlier := self.held.get(run_id):
+            earlier.stop(Abandon.LEASE_LOST)
+        self.held[run_id] = held
         try:
             yield
         finally:
-            del self.held[held.ref.run_id]
+            if self.held.get(run_id) is held:
+                del self.held[run_id]
 
     def leases(self) -> dict[str, str]:
         return {run_id: held.ref.lease_token for run_id, held in self.held.items() if held.ref.lease_token}

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -161,6 +162,11 @@ def _path_names(service: str, path: str) -> bool:
     return service in path.lower()
 
 
+# Reading is work for the processor. A dozen runs that all read at once would leave the process no time for its
+# event loop, and the runs their leases; so a few read, and the others wait for their turn within their time limit.
+_SCANS = ThreadPoolExecutor(max_workers=2, thread_name_prefix="log-scan")
+
+
 class QueryLogs:
     """The tool. `timeout_s` bounds one call's reading."""
 
@@ -189,7 +195,9 @@ class QueryLogs:
             return gone.is_set() or time.monotonic() > until
 
         try:
-            return await asyncio.to_thread(self._answer, query, window, context.now.timestamp(), stop)
+            return await asyncio.get_running_loop().run_in_executor(
+                _SCANS, self._answer, query, window, context.now.timestamp(), stop
+            )
         except OSError as error:
             raise ToolFailed("The log folder cannot be read.", error_code="LOGS_UNREADABLE") from error
         finally:
