@@ -1,4 +1,4 @@
-"""Whole runs against a server that behaves as real ones do: what each behaviour leaves in the trace, and the outcome."""
+"""Whole runs against a server that behaves as real ones do: what each leaves in the trace, and how the run ends."""
 
 import asyncio
 import json
