@@ -104,9 +104,7 @@ def verifier_table(splits: Mapping[str, Figures]) -> Table:
 
 def categories_table(figures: Mapping[str, Figures], baseline: Baseline) -> Table:
     """Supported categories show recall, the others false support; red where it is more than the baseline's."""
-    table = _table(
-        "category", title="Verifier by category: recall of quote and paraphrase, false support of the others"
-    )
+    table = _table("category", title="Verifier by category: recall for the first two, false support")
     for language in QUESTIONS:
         table.add_column(language, justify="right", no_wrap=True)
         table.add_column("baseline", justify="right", no_wrap=True)

@@ -50,8 +50,10 @@ def test_there_are_enough_pairs_of_every_category_in_both_languages() -> None:
     assert abs(sum(pair.lang == "en" for pair in PAIRS) / len(PAIRS) - 0.5) < 0.05
 
 
-def test_every_category_is_documented() -> None:
-    documented = re.findall(r"^\| `(\w+)` \| (yes|no) \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
+def test_every_category_and_the_number_of_pairs_are_documented() -> None:
+    page = DOCS.read_text(encoding="utf-8")
+    assert f"hold {len(PAIRS)} hand-made pairs" in page
+    documented = re.findall(r"^\| `(\w+)` \| (yes|no) \|", page, re.MULTILINE)
     assert dict(documented) == {
         category: "yes" if category in SUPPORTED_CATEGORIES else "no" for category in get_args(Category)
     }
