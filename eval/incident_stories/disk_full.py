@@ -242,7 +242,7 @@ TRUTH = truth_of_a_fault(
                 ["query_logs"]),
     ],
     [
-        r"(?i)(caused by|because of|due to) .{0,40}(postgres|wal\b|table growth|invoice documents|font)",
+        r"(?i)(caused by|because of|(?<!statement )due to) .{0,40}(postgres|wal\b|table growth|invoice documents|font)",
         r"(?i)inodes? (is|are|were|was) (exhausted|full|used up)",
         r"(?i)tax id[^.]{0,60}(cause|led to)",
     ],

@@ -302,7 +302,7 @@ TRUTH = truth_of_a_fault(
     [
         r"(?i)(caused by|because of|due to) .{0,40}(rebalanc|broker|under-?replicat|disk|carrier|too few consumers)",
         r"(重平衡|再均衡|磁盘|承运商|消费者数量不足|429)[^。]{0,20}(导致|引起|是根因|是原因)",
-        r"(?i)all partitions (are |is )?lag|所有分区(均|都)?(有|出现)?积压",
+        r"(?i)all (six |6 )?partitions of orders\.paid (are |is )?lag|所有分区(均|都)?(有|出现)?积压",
     ],
     "Only partition 3 lags. No rebalance took place, all replicas are in sync and the number of members is as before. "
     "Retries after 429 of a carrier are as frequent before as after; the broker's disk use is an unrelated warning.",

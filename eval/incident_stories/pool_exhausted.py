@@ -449,7 +449,7 @@ TRUTH: dict[str, object] = {
     "forbidden_findings": [
         r"(?i)(cpu|memory|garbage collection|gc)\b.{0,60}\b(is|was) the (root )?cause",
         r"(?i)caused by .{0,40}(payment|inventory|invoice-export|max_connections)",
-        r"(?i)FATAL: .*too many clients",
+        r"(?i)(?<!`)FATAL: .*too many clients",
         r"(?i)ruled out|confirmed none|已排除|确认没有",
     ],
     "expect_outcome": "SUCCESS",

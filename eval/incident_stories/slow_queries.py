@@ -263,7 +263,7 @@ TRUTH = truth_of_a_fault(
                 ["query_logs"]),
     ],
     [
-        r"(?i)(caused by|because of|due to) .{0,40}(lock|deadlock|cpu|backup|connection pool|sms)",
+        r"(?i)(caused by|because of|(?<!statement )due to) .{0,40}(lock|deadlock|cpu|backup|connection pool|sms)",
         r"(锁等待|死锁|短信通道|备份|连接池|CPU)[^。]{0,20}(导致|引起|是根因|是原因)",
         r"(?i)orders GROUP BY[^.]{0,60}(cause|led to)",
     ],

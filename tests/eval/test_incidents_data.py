@@ -1,6 +1,7 @@
 """The recorded incidents are what the generator writes, and say what their `truth.json` claims."""
 
 import gzip
+import itertools
 import json
 import re
 import subprocess
@@ -17,6 +18,7 @@ from runs.tools.recorded import load_recording
 
 EVAL = Path(__file__).resolve().parents[2] / "eval"
 INCIDENTS = EVAL / "incidents"
+RUNBOOKS = EVAL.parent / "runs/knowledge/runbooks"
 SLUGS = sorted(path.name for path in INCIDENTS.iterdir())
 STEP_S = 30
 FOR_S = 300
@@ -191,6 +193,15 @@ class TestEveryIncident:
         for pattern in truth["forbidden_findings"]:
             assert not re.search(pattern, truth["cause"]), pattern
 
+    def test_no_line_of_log_and_no_runbook_says_what_is_forbidden(self, slug: str) -> None:
+        """Whatever can be quoted may be quoted: a forbidden finding is one that only a reader can draw."""
+        said = [
+            *log_lines(slug),
+            *(line for path in RUNBOOKS.glob("*.md") for line in path.read_text().split("---\n", 2)[2].splitlines()),
+        ]
+        for pattern in read_json(slug, "truth.json")["forbidden_findings"]:
+            assert [line for line in said if re.search(pattern, line)] == [], pattern
+
 
 @pytest.mark.parametrize("slug", list(FAULT_BEGAN))
 class TestIncidentsWithAFault:
@@ -265,6 +276,95 @@ def test_orders_pods_are_equally_slow_on_busy_and_quiet_nodes() -> None:
     last = {one["metric"]["node"]: float(one["values"][-1][1]) for one in by_pod}
     assert sorted(last) == ["worker-1", "worker-2", "worker-3"]
     assert all(10 < value < 15 for value in last.values())
+
+
+def values(slug: str, name: str, /, **labels: str) -> dict[int, float]:
+    """The samples of the one series of this name with these labels."""
+    wanted = {"__name__": name, **labels}.items()
+    (found,) = [one for one in read_json(slug, "evidence/metrics.json")["series"] if wanted <= one["metric"].items()]
+    return {at: float(value) for at, value in found["values"]}
+
+
+def halves(slug: str, samples: dict[int, float]) -> tuple[list[float], list[float]]:
+    """Values before and after the fault began."""
+    began = FAULT_BEGAN[slug]
+    return [v for at, v in samples.items() if at < began], [v for at, v in samples.items() if at >= began]
+
+
+def test_the_debug_log_takes_what_the_file_system_loses_and_inodes_are_left() -> None:
+    free = values("disk-full", "node_filesystem_avail_bytes", mountpoint="/var")
+    log = values("disk-full", "file_stat_size_bytes", service="pdf-render")
+    first, last = min(free), max(free)
+    assert free[last] == 0
+    assert (log[last] - log[first]) / (free[first] - free[last]) == pytest.approx(1, abs=0.01)
+    assert min(values("disk-full", "node_filesystem_files_free").values()) > 4_000_000
+
+
+def test_old_pods_stay_below_the_memory_limit_and_new_ones_reach_it() -> None:
+    series = read_json("oom-crash-loop", "evidence/metrics.json")["series"]
+    limit = 512 * 1024 * 1024
+    used = {
+        one["metric"]["pod"]: max(float(value) for _, value in one["values"])
+        for one in series
+        if one["metric"]["__name__"] == "container_memory_working_set_bytes"
+    }
+    assert len(used) == 4
+    assert all((peak > 0.9 * limit) == ("7f4b6c8d55" in pod) and peak <= limit for pod, peak in used.items())
+    assert sum("OOMKilled" in line for line in log_lines("oom-crash-loop", "deployer")) >= 6
+
+
+def test_slow_statements_read_the_whole_table_and_wait_for_no_lock() -> None:
+    examined = [line for line in log_lines("slow-queries", "mysql") if "Rows_examined: 48" in line]
+    assert len(examined) > 50
+    assert all(float(re.findall(r"Lock_time: ([\d.]+)", line)[0]) < 0.001 for line in examined)
+    assert set(values("slow-queries", "mysql_global_status_innodb_row_lock_current_waits").values()) == {0}
+    before, after = halves("slow-queries", values("slow-queries", "mysql_global_status_threads_running"))
+    assert max(before) < max(after)
+
+
+def test_one_partition_lags_and_its_offset_stands_still() -> None:
+    for partition in map(str, range(6)):
+        lag = values("kafka-lag", "kafka_consumergroup_lag", partition=partition)
+        _, committed = halves(
+            "kafka-lag", values("kafka-lag", "kafka_consumergroup_current_offset", partition=partition)
+        )
+        assert (max(lag.values()) > 1000) == (partition == "3")
+        assert (len(set(committed[2:])) == 1) == (partition == "3")
+    assert set(values("kafka-lag", "kafka_topic_partition_under_replicated_partition").values()) == {0}
+
+
+def test_the_certificate_ends_when_the_fault_begins_and_its_issuer_failed_before_as_after() -> None:
+    ends = values("tls-expiry", "certmanager_certificate_expiration_timestamp_seconds", name="risk-engine-tls")
+    assert set(ends.values()) == {FAULT_BEGAN["tls-expiry"]}
+    failed = [unix(line.split()[0]) for line in log_lines("tls-expiry", "cert-manager") if "internal-ca-2025" in line]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(failed)]
+    assert min(failed) < FAULT_BEGAN["tls-expiry"] < max(failed)
+    assert max(gaps) - min(gaps) < 1
+
+
+def test_only_names_outside_the_cluster_fail() -> None:
+    answers = log_lines("dns-failure", "coredns")
+    inside = [line for line in answers if "cluster.local" in line]
+    failed = [line for line in answers if "[ERROR]" in line]
+    assert all("NOERROR" in line for line in inside)
+    assert max(line[:23] for line in inside) > min(line[:23] for line in failed)
+    assert all("->10.20.0.200:53: i/o timeout" in line for line in failed)
+    shouting = {path.name for path in (INCIDENTS / "dns-failure/evidence/logs").iterdir()
+                if any(SEVERE.search(re.sub(r"\x1b\[\d*m", "", line))
+                       for line in log_lines("dns-failure", path.name))}  # fmt: skip
+    assert shouting == {"coredns", "notification-service", "payment-gateway", "shipping-api", "storefront-bff"}
+
+
+def test_two_faults_begin_apart_and_hit_different_routes() -> None:
+    lines = [json.loads(line) for line in log_lines("two-causes", "booking-api")]
+    failed = [line for line in lines if line.get("status", 0) >= 500]
+    first = {route: min(unix(line["timestamp"]) for line in failed if line["route"] == route)
+             for route in {line["route"] for line in failed}}  # fmt: skip
+    assert set(first) == {"POST /v1/holds", "GET /v1/quotes"}
+    assert first["GET /v1/quotes"] - first["POST /v1/holds"] > 180
+    memory = values("two-causes", "redis_memory_used_bytes")
+    full = [at for at, used in memory.items() if used == max(memory.values())]
+    assert min(full) - STEP_S <= first["POST /v1/holds"] <= min(full) + 2 * STEP_S
 
 
 class TestFalseAlarm:
