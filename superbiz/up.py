@@ -30,8 +30,9 @@ def base_url(env: Env) -> str:
 
 
 def say(line: str) -> None:
-    """One line to the person at the terminal."""
-    print(line, flush=True)  # noqa: T201
+    """One line to the person at the terminal; a terminal that is gone hears nothing, and the work goes on."""
+    with contextlib.suppress(OSError):
+        print(line, flush=True)  # noqa: T201
 
 
 @contextlib.contextmanager

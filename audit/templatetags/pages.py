@@ -10,6 +10,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from runs.tools.recorded import recorded_now
+
 register = template.Library()
 
 
@@ -17,6 +19,13 @@ register = template.Library()
 def offline_model() -> bool:
     """Whether the model that plays every role by rules is in use."""
     return bool(settings.SUPERBIZ.llm == "offline")
+
+
+@register.simple_tag
+def recorded_at() -> datetime | None:
+    """The moment of the recording that the tools read in place of live systems; None where they read these."""
+    folder = settings.SUPERBIZ.recorded_evidence
+    return recorded_now(folder) if folder else None
 
 
 @register.filter

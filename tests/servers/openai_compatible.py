@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import signal
 import socket
 import struct
 import threading
@@ -339,6 +340,8 @@ def main() -> None:
         server.always(HttpError(options.status))
     if options.hang:
         server.always(Hang(), schema=options.hang)
+    # A parent that ignores Ctrl-C, as `nohup` does, hands that down.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt), server:
         print(server.base_url, flush=True)
         threading.Event().wait()

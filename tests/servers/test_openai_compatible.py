@@ -263,9 +263,12 @@ def program(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
         assert process.stdout is not None
-        yield process.stdout.readline().strip(), record
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        try:
+            yield process.stdout.readline().strip(), record
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=30) == 0
+        finally:
+            process.kill()
 
 
 async def test_it_runs_as_a_program_and_records_what_it_was_asked(program: tuple[str, Path]) -> None:

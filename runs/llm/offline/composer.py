@@ -41,6 +41,11 @@ class Sorted:
     negatives: tuple[AllowedClaim, ...] = ()
 
     @property
+    def in_reading_order(self) -> tuple[AllowedClaim, ...]:
+        """What fails, what changed, what moved with it, what to do, what was not found."""
+        return (*self.symptoms, *self.changes, *self.metrics, *self.alerts, *self.advice, *self.negatives)
+
+    @property
     def notable(self) -> bool:
         """Whether something was found: log lines, changes, or a metric that was put forward as a decisive fact."""
         return bool(self.symptoms or self.changes or any(claim.critical for claim in self.metrics))
@@ -139,7 +144,7 @@ def compose(deliberation: Deliberation) -> ComposerOutput:
         scope=_scope(deliberation, phrases),
         statements=[
             ComposedStatement(text=claim.claim_text[:STATEMENT_CHARS], claim_ids=[claim.claim_id])
-            for claim in deliberation.claims
+            for claim in found.in_reading_order
             if claim.claim_text
         ],
         limitations=_limitations(deliberation, phrases),
