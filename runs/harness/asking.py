@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from runs.errors import BudgetExhausted, ConfigurationError, ModelContractViolated, ModelError, ModelUnavailable
 from runs.harness.context import MAX_CALLS_A_STEP, RunContext
 from runs.harness.events import Emission, EventType, ModelCall, ModelStep, Reasoning, Record, StepClosed, StepOpened
-from runs.harness.ports import Message, ModelReply, ModelRequest, Role, ToolSpec, Usage
+from runs.harness.ports import Message, ModelReply, ModelRequest, Role, ToolCall, ToolSpec, Usage
 from runs.harness.run import Spending
 from runs.harness.structured import parse_reply
 from runs.harness.wire import OUTPUTS, SCHEMA_NAMES
@@ -17,6 +17,8 @@ from runs.harness.wire import OUTPUTS, SCHEMA_NAMES
 BACKOFF_BASE_S = 0.5
 BACKOFF_CAP_S = 20.0
 CODE_LIMIT = 60
+MOST_TOKENS_A_CALL = 100_000_000
+"""No call takes more: a server that states more, or less than none, has stated nothing."""
 
 AGENT_NAMES: dict[Role, str] = {
     Role.ROUTER: "Router",
@@ -135,7 +137,7 @@ async def _attempt(ctx: RunContext, request: ModelRequest, step: StepOpened, tal
     try:
         async with asyncio.timeout(patience):
             reply = await model.complete(request)
-        status, usage = "OK", reply.usage
+        status, usage = "OK", _stated(reply.usage)
         return reply
     except TimeoutError:
         status, code = "TIMEOUT", "TIMEOUT"
@@ -144,7 +146,7 @@ async def _attempt(ctx: RunContext, request: ModelRequest, step: StepOpened, tal
         status, code = "CANCELLED", "CANCELLED"
         raise
     except ModelError as error:
-        code, usage = _code_of(error), error.usage
+        code, usage = _code_of(error), _stated(error.usage)
         status = "TIMEOUT" if code == "TIMEOUT" else "ERROR"
         raise
     except Exception as error:
@@ -154,6 +156,14 @@ async def _attempt(ctx: RunContext, request: ModelRequest, step: StepOpened, tal
         _count(ctx, request.role, tally, usage)
         record = _call_record(ctx, step, tally.attempts, status, code, reply, usage, at, started)
         ctx.pass_on(Emission(None, (record,)))
+
+
+def _stated(usage: Usage | None) -> Usage | None:
+    """The usage, or None where its figures cannot be a call's: they would end a budget, or buy a run for nothing."""
+    if usage is None:
+        return None
+    figures = (usage.input_tokens, usage.output_tokens)
+    return usage if all(isinstance(n, int) and 0 <= n <= MOST_TOKENS_A_CALL for n in figures) else None
 
 
 def _code_of(error: Exception) -> str:
@@ -240,7 +250,7 @@ def _close(
             status=status,
             model_output=output,
             has_tool_call=bool(calls),
-            tool_plan=tuple({"call_id": c.call_id[:100], "tool_name": ctx.tool_label(c.name)} for c in calls),
+            tool_plan=_tool_plan(ctx, calls),
             input_tokens=tally.input_tokens,
             output_tokens=tally.output_tokens,
             duration_ms=_ms(ctx, started),
@@ -268,6 +278,11 @@ def _close(
         records=records,
         at=now,
     )
+
+
+def _tool_plan(ctx: RunContext, calls: tuple[ToolCall, ...]) -> tuple[dict[str, str], ...]:
+    """Calls by their position: the ids come from a model's server and could hold any text."""
+    return tuple({"call_id": f"call-{n}", "tool_name": ctx.tool_label(c.name)} for n, c in enumerate(calls, 1))
 
 
 def _ms(ctx: RunContext, started: float) -> int:

@@ -244,7 +244,7 @@ class StepOpened:
 class StepClosed:
     """The one completion of a step: COMPLETED or FAILED. Tokens are over all attempts.
 
-    `tool_plan` = [{"call_id", "tool_name"}].
+    `tool_plan` = [{"call_id", "tool_name"}]; `call_id` is the call's position, such as call-1.
     """
 
     step_id: str

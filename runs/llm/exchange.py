@@ -241,13 +241,14 @@ def _arguments(part: wire.ToolCallPart) -> str:
 
 
 def _usage(response: wire.ModelResponse) -> Usage | None:
-    """Tokens as the server stated them; None where it stated none (no call takes no tokens)."""
+    """Tokens as the server stated them; None where it stated none (no call takes no tokens).
+
+    Whether the figures are believable is the kernel's question, for every model alike.
+    """
     stated = response.usage
-    if stated.input_tokens <= 0 and stated.output_tokens <= 0:
+    if stated.input_tokens == 0 and stated.output_tokens == 0:
         return None
-    return Usage(
-        input_tokens=max(stated.input_tokens, 0), output_tokens=max(stated.output_tokens, 0), cost_usd=_cost(response)
-    )
+    return Usage(input_tokens=stated.input_tokens, output_tokens=stated.output_tokens, cost_usd=_cost(response))
 
 
 def _cost(response: wire.ModelResponse) -> Decimal | None:

@@ -24,6 +24,7 @@ from tests.runs.harness.world import (
     finish_when_allowed,
     honest,
     limits,
+    says_the_claims,
     supports_all,
     world,
 )
@@ -197,3 +198,30 @@ async def test_an_answer_that_was_cut_off_costs_what_the_server_says() -> None:
     assert (call.status, call.error_code) == ("ERROR", "TRUNCATED")
     assert (call.input_tokens, call.output_tokens, call.cost_usd) == (900, 4_096, Decimal("0.05"))
     assert Decimal("0.05") in {spending.cost_usd for spending in told.said.spent}
+
+
+ABSURD = [
+    Usage(-500, 5),
+    Usage(5, -1),
+    Usage(3_000_000_000, 5),
+    Usage(1, 100_000_001),
+    Usage(10**30, 10**30, Decimal(10**24)),
+    Usage(1.5, 2),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("usage", ABSURD, ids=str)
+async def test_tokens_that_no_call_takes_count_as_not_stated(usage: Usage) -> None:
+    told, _ = world([calls(*LOOK, usage=usage), drafts(honest)])
+    conclusion = await told.drive()
+    assert conclusion.status == "SUCCESS"
+    call = next(call for call in told.said.model_calls if call.role == EXECUTOR.value)
+    assert (call.input_tokens, call.output_tokens, call.cost_usd) == (None, None, None)
+    assert usage.input_tokens not in {spending.input_tokens for spending in told.said.spent}
+    assert all(spending.cost_usd is None for spending in told.said.spent)
+
+
+async def test_as_many_tokens_as_a_call_can_take_are_believed() -> None:
+    told, _ = world(moves={COMPOSER: [say(COMPOSER, says_the_claims, usage=Usage(100_000_000, 0))]})
+    await told.drive()
+    assert [c.input_tokens for c in told.said.model_calls if c.role == COMPOSER.value] == [100_000_000]
