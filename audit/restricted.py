@@ -10,10 +10,12 @@ from typing import Any
 from gatekeeper.canonical import sha256_of
 from gatekeeper.serial import redacted
 from gatekeeper.types import ANSWER_VERSION
+from runs.harness.drafts import CLAIM_ID
 from runs.models import DiagnosisRun
 
 SUMMARY_KEYS = ("invocation_id", "tool_name", "status", "evidence_count", "relevance_level", "duration_ms")
 PROMPT_KEYS = ("name", "version", "resource", "sha256")
+UNKNOWN_ID = "(unknown)"
 
 
 def visible_self_evaluation(run: DiagnosisRun, may_read_reasoning: bool) -> dict[str, Any] | None:
@@ -52,13 +54,15 @@ def _picked(value: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
 def _verifier_evaluation(kept: Mapping[str, Any]) -> dict[str, Any] | None:
     if not kept:
         return None
+    draft = _draft(_object(kept.get("executor_structured_output")))
+    given = frozenset(claim["claim_id"] for claim in draft["claims"])
     release = _object(kept.get("release"))
     composed = kept.get("composer_output")
     return {
         "verdict": kept.get("verdict"),
-        "evaluation": _evaluation(kept.get("evaluation")),
+        "evaluation": _evaluation(kept.get("evaluation"), given),
         "contract_violations": _names(kept.get("contract_violations")),
-        "executor_structured_output": _draft(_object(kept.get("executor_structured_output"))),
+        "executor_structured_output": draft,
         "gatekeeper_result": {
             "rounds": [_round(each) for each in _objects(_object(kept.get("gatekeeper_result")).get("rounds"))]
         },
@@ -69,13 +73,22 @@ def _verifier_evaluation(kept: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def _evaluation(kept: Any) -> dict[str, Any] | None:
+def _claim_id(value: Any, given: frozenset[str] | None = None) -> str:
+    """An id of the form that drafts give, and of the `given` claims: any other could be a model's own sentence."""
+    fits = isinstance(value, str) and CLAIM_ID.fullmatch(value) and (given is None or value in given)
+    return value if fits else UNKNOWN_ID
+
+
+def _evaluation(kept: Any, given: frozenset[str]) -> dict[str, Any] | None:
     if not isinstance(kept, Mapping):
         return None
     checks = _objects(kept.get("claim_checks"))
     return {
         **_picked(kept, ("verdict", "groundedness_score", "critical_fact_count")),
-        "claim_checks": [{"claim_id": check.get("claim_id"), "supported": check.get("supported")} for check in checks],
+        "claim_checks": [
+            {"claim_id": _claim_id(check.get("claim_id"), given), "supported": check.get("supported")}
+            for check in checks
+        ],
         "sha256": sha256_of(kept),
     }
 
@@ -85,7 +98,11 @@ def _draft(kept: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "answer_version": version if version in {ANSWER_VERSION, None} else "other",
         "claims": [
-            {**_picked(claim, ("claim_id", "kind", "critical")), "claim_sha256": sha256_of(claim)}
+            {
+                "claim_id": _claim_id(claim.get("claim_id")),
+                **_picked(claim, ("kind", "critical")),
+                "claim_sha256": sha256_of(claim),
+            }
             for claim in _objects(kept.get("claims"))
         ],
     }
@@ -93,7 +110,9 @@ def _draft(kept: Mapping[str, Any]) -> dict[str, Any]:
 
 def _round(kept: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return redacted(kept)
+        shown = redacted(kept)
+        claims = [{**claim, "claim_id": _claim_id(claim["claim_id"])} for claim in shown["claims"]]
+        return {**shown, "claims": claims}
     except (KeyError, TypeError):
         return {"sha256": sha256_of(kept)}
 

@@ -4,6 +4,9 @@ A strict reader decides whether the contract held; a lenient one still takes ove
 are whole, so that an answer in an older form is judged (and marked) instead of lost.
 """
 
+import re
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,10 +16,12 @@ from runs.harness.structured import objects_in
 from runs.harness.wire import MAX_CLAIMS, ExecutorClaim, ExecutorEvidence
 
 EMPTY = Draft(answer_version=None, claims=())
+CLAIM_ID = re.compile(r"[A-Za-z]{1,6}[-_]?[0-9]{1,4}")
+"""The ids that a model may give its claims. Ids are shown to everyone, so none may hold a sentence."""
 
 
 def from_wire(evidence: ExecutorEvidence) -> Draft:
-    return Draft(evidence.answer_version, tuple(claim_from_wire(claim) for claim in evidence.claims))
+    return Draft(evidence.answer_version, _with_safe_ids([claim_from_wire(claim) for claim in evidence.claims]))
 
 
 def salvage(text: str | None) -> Draft:
@@ -31,7 +36,21 @@ def salvage(text: str | None) -> Draft:
         except ValidationError:
             continue
     version = value.get("answer_version")
-    return Draft(version if isinstance(version, str) else None, tuple(claims))
+    return Draft(version if isinstance(version, str) else None, _with_safe_ids(claims))
+
+
+def _with_safe_ids(claims: list[Claim]) -> tuple[Claim, ...]:
+    """Other ids than `CLAIM_ID` become the next `cN` that no claim has.
+
+    One id used twice becomes one id used twice: that a claim repeats another's is for the gate to say.
+    """
+    taken = {claim.claim_id for claim in claims}
+    free = (f"c{n}" for n in count(1) if f"c{n}" not in taken)
+    renamed: dict[str, str] = {}
+    for claim in claims:
+        if not CLAIM_ID.fullmatch(claim.claim_id) and claim.claim_id not in renamed:
+            renamed[claim.claim_id] = next(free)
+    return tuple(replace(claim, claim_id=renamed.get(claim.claim_id, claim.claim_id)) for claim in claims)
 
 
 def to_json(draft: Draft) -> dict[str, Any]:

@@ -32,6 +32,23 @@ def test_ids_codes_verdicts_and_digests_are_left() -> None:
     assert seen(evaluation())["aiops_rule_evaluation"]["rules"] == [{"code": "AR001_REPORT_EXISTS", "passed": True}]
 
 
+@pytest.mark.parametrize("made_up", ["SECRET words: c3 said so", "SECRET-1 ", "c9", "c1\nSECRET", 7, None, ["SECRET"]])
+def test_an_id_that_a_verifier_made_up_is_its_own_text(made_up: Any) -> None:
+    answer = evaluation()["verifier_evaluation"]["evaluation"]
+    answer["claim_checks"] += [{"claim_id": made_up, "supported": False, "reason": "SECRET reason"}]
+    answer["facts_checked"] += [made_up]
+    shown = seen(evaluation(evaluation=answer))["verifier_evaluation"]["evaluation"]
+    assert [check["claim_id"] for check in shown["claim_checks"]] == ["c1", "(unknown)"]
+    assert "SECRET" not in json.dumps(shown)
+
+
+def test_an_id_that_an_executor_made_up_is_its_own_text() -> None:
+    verifier = seen(evaluation({**CLAIM, "claim_id": "SECRET told by the model"}))["verifier_evaluation"]
+    assert verifier["executor_structured_output"]["claims"][0]["claim_id"] == "(unknown)"
+    assert verifier["gatekeeper_result"]["rounds"][0]["claims"][0]["claim_id"] == "(unknown)"
+    assert verifier["evaluation"]["claim_checks"][0]["claim_id"] == "(unknown)"
+
+
 def test_a_reader_of_reasoning_sees_all() -> None:
     assert seen(evaluation(), may_read=True) == evaluation()
 

@@ -68,6 +68,23 @@ def test_no_more_claims_are_salvaged_than_an_answer_may_hold() -> None:
     assert len(drafts.salvage(json.dumps({"claims": many})).claims) == MAX_CLAIMS
 
 
+IDS = [
+    (["c1", "C2", "claim_3", "obs-12", "n1"], ["c1", "C2", "claim_3", "obs-12", "n1"]),
+    (["pool", "c1", "the boss took bribes"], ["c2", "c1", "c3"]),
+    (["c1 ", "c1", "c٢", "metrics1", "c12345", "c1x", "1", "c"], ["c2", "c1", "c3", "c4", "c5", "c6", "c7", "c8"]),
+    (["c1\n", "<b>"], ["c1", "c2"]),
+    (["the pool", "the pool", "c7", "c7"], ["c1", "c1", "c7", "c7"]),
+]
+
+
+@pytest.mark.parametrize(("given", "kept"), IDS)
+def test_an_id_that_could_be_a_text_is_replaced(given: list[str], kept: list[str]) -> None:
+    wire = answer(*(WIRE | {"claim_id": id_} for id_ in given))
+    strict = drafts.from_wire(ExecutorEvidence.model_validate(wire))
+    assert [claim.claim_id for claim in strict.claims] == kept
+    assert drafts.salvage(json.dumps(wire | {"mood": "good"})) == strict
+
+
 def test_a_draft_is_kept_as_it_came() -> None:
     assert drafts.to_json(Draft(ANSWER_VERSION, (CLAIM,))) == answer(WIRE)
     assert drafts.to_json(drafts.EMPTY) == {"answer_version": None, "claims": []}
