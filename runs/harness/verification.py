@@ -13,6 +13,8 @@ from runs.harness.events import EventType, SemanticDecision
 from runs.harness.ports import Role
 from runs.harness.wire import VerifierEvaluation
 
+LEAST_SCORE_TO_PASS = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -43,6 +45,8 @@ def enforce(evaluation: VerifierEvaluation | None, claims: tuple[Claim, ...]) ->
         supported = tuple(id_ for id_ in ids if id_ not in refused)
     else:
         supported = tuple(id_ for id_ in ids if counts[id_] == 1 and checks[id_])
+    if evaluation.verdict is Verdict.PASS and _score_says_otherwise(evaluation, claims):
+        violations.append("SCORE_CONTRADICTS_VERDICT")
     unsupported_critical = any(claim.critical and claim.claim_id not in supported for claim in claims)
     if unsupported_critical and evaluation.verdict is Verdict.PASS:
         violations.append("PASS_OVER_UNSUPPORTED_CRITICAL")
@@ -54,6 +58,12 @@ def enforce(evaluation: VerifierEvaluation | None, claims: tuple[Claim, ...]) ->
     return Judged(
         verdict, supported, tuple(violations), evaluation.groundedness_score, evaluation.model_dump(mode="json")
     )
+
+
+def _score_says_otherwise(evaluation: VerifierEvaluation, claims: tuple[Claim, ...]) -> bool:
+    """A PASS over what is mostly not grounded, or over critical claims of which none was looked at."""
+    unread = not evaluation.facts_checked and any(claim.critical for claim in claims)
+    return evaluation.groundedness_score < LEAST_SCORE_TO_PASS or unread
 
 
 def _violations(evaluation: VerifierEvaluation, ids: list[str]) -> list[str]:

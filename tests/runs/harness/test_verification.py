@@ -147,9 +147,40 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_verdict_is_never_better_than_its_checks(case: Case) -> None:
-    judged = enforce(evaluation(case.checks, case.says, **case.more), claims(*case.ids))
+    more = {"facts_checked": list(case.ids)} | case.more
+    judged = enforce(evaluation(case.checks, case.says, **more), claims(*case.ids))
     assert (judged.verdict, judged.supported, judged.violations) == (case.verdict, case.supported, case.violations)
     assert judged.score == 0.8
+
+
+CONTRADICTED = [
+    ("a low score", ("c1",), {"groundedness_score": 0.49}),
+    ("no score at all", ("m1",), {"groundedness_score": 0}),
+    ("critical claims, no fact read", ("c1", "m1"), {"facts_checked": []}),
+]
+CONSISTENT = [
+    ("the least score", ("c1",), {"groundedness_score": 0.5}),
+    ("no fact read, none critical", ("m1",), {"facts_checked": []}),
+]
+
+
+@pytest.mark.parametrize(("name", "ids", "more"), CONTRADICTED, ids=[name for name, *_ in CONTRADICTED])
+def test_a_pass_that_its_own_figures_contradict_is_low(name: str, ids: tuple[str, ...], more: dict[str, Any]) -> None:
+    said = evaluation(tuple((id_, True) for id_ in ids), PASS, **{"facts_checked": list(ids)} | more)
+    judged = enforce(said, claims(*ids))
+    assert (judged.verdict, judged.supported, judged.violations) == (LOW, ids, ("SCORE_CONTRADICTS_VERDICT",))
+
+
+@pytest.mark.parametrize(("name", "ids", "more"), CONSISTENT, ids=[name for name, *_ in CONSISTENT])
+def test_a_pass_in_keeping_with_its_figures_is_one(name: str, ids: tuple[str, ...], more: dict[str, Any]) -> None:
+    said = evaluation(tuple((id_, True) for id_ in ids), PASS, **{"facts_checked": list(ids)} | more)
+    judged = enforce(said, claims(*ids))
+    assert (judged.verdict, judged.violations) == (PASS, ())
+
+
+def test_a_low_score_under_low_confidence_is_honest() -> None:
+    judged = enforce(evaluation(ALL, LOW, groundedness_score=0.1), claims(*IDS))
+    assert (judged.verdict, judged.violations) == (LOW, ())
 
 
 def test_an_unusable_answer_leaves_the_claims_at_low() -> None:
