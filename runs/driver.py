@@ -29,6 +29,7 @@ from runs.ids import RandomIds
 from runs.lifecycle import Claimed, Pins
 from runs.observers import RunRef
 from runs.orm import run_in_orm
+from runs.tools.redaction import clean_json
 
 log = structlog.get_logger(__name__)
 
@@ -196,6 +197,7 @@ def kit_of(prepared: Prepared, books: Books) -> Kit:
         settle=books.settle,
         breakers=prepared.breakers,
         evidence_now=prepared.evidence_now,
+        redact=clean_json,
     )
 
 

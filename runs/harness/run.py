@@ -120,6 +120,10 @@ class Spending:
     cost_usd: Any = None
 
 
+def unchanged(value: Any) -> Any:
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Kit:
     """Everything a run is handed. `breakers` by tool name, shared by the process.
@@ -143,6 +147,8 @@ class Kit:
     breakers: Mapping[str, Breaker] = field(default_factory=dict)
     evidence_now: Callable[[], datetime] | None = None
     """The reference time for tools: the recorded moment where evidence is recorded; None: the clock."""
+    redact: Callable[[Any], Any] = unchanged
+    """Masks the secrets in a JSON value before it is recorded."""
 
 
 class PublishedEvidence(BaseModel):

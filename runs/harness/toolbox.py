@@ -301,7 +301,7 @@ class Toolbox:
             step_id=step_id,
             tool_name=self.ctx.tool_label(item.call.name),
             source_kind=(tool.source_kind if tool else SourceKind.OTHER).value,
-            input_params=_bounded(item.params),
+            input_params=self.ctx.kit.redact(_bounded(item.params)),
             output=output,
             output_preview=output_preview,
             evidence_status=status.value,

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -12,8 +12,10 @@ from gatekeeper.types import EvidenceRef, EvidenceStatus, SourceKind
 from runs.errors import ToolFailed, ToolRejected
 from runs.harness.context import UNKNOWN_TOOL
 from runs.harness.events import EventType
+from runs.harness.pipeline import drive
 from runs.harness.ports import ModelReply, ModelRequest, ToolCall, ToolContext, ToolResult
 from runs.llm.scripted import Step, tool_answers
+from runs.tools.redaction import clean_json
 from tests.runs.harness.world import (
     EXECUTOR,
     LOOK,
@@ -411,6 +413,7 @@ async def test_no_text_of_a_frame_is_long_whatever_the_model_sends() -> None:
     for step in told.said.closed_steps:
         assert len(step.model_output) <= 1_000
         assert all(len(text) <= 100 for text in strings_of([dict(call) for call in step.tool_plan]))
+        assert [call["call_id"] for call in step.tool_plan] == [f"call-{n + 1}" for n in range(len(step.tool_plan))]
     for call in told.said.model_calls:
         assert len(call.model) <= 200
         assert call.finish_reason is None or len(call.finish_reason) <= 60
@@ -423,3 +426,16 @@ async def test_many_tools_do_not_break_the_bounds_of_what_was_looked_at() -> Non
     told, _ = world([*rounds, drafts(draft())], tools=tools, limits=limits(max_tool_calls=100, max_rounds=1))
     conclusion = await told.drive()
     assert len(conclusion.safe_content.looked_at) <= 40
+
+
+async def test_secrets_in_arguments_are_masked_on_record_and_reach_the_tool_as_they_are() -> None:
+    tool = logs()
+    asked = "password=hunter2Secret99"
+    refused = {"text": "checkout-api", "password": "hunter2Secret99"}
+    told, _ = world([calls(("query_logs", {"text": asked}), ("query_logs", refused)), drafts(draft())], tools=[tool])
+    await drive(told.run(), replace(told.kit(), redact=clean_json))
+    assert tool.calls[0].text == asked
+    assert [record.input_params for record in told.said.invocations[:2]] == [
+        {"text": "password=[redacted]", "limit": 50},
+        {"text": "checkout-api", "password": "[redacted]"},
+    ]
