@@ -60,7 +60,11 @@ def _to_sign_in(request: HttpRequest) -> HttpResponse:
     htmx: HtmxDetails = request.htmx  # type: ignore[attr-defined]
     if not htmx:
         return redirect_to_login(request.get_full_path())
-    there = redirect_to_login(htmx.current_url_abs_path or "/")
+    try:
+        where = htmx.current_url_abs_path or "/"
+    except ValueError:  # the header holds no address
+        where = "/"
+    there = redirect_to_login(where)
     return HttpResponse(headers={"HX-Redirect": there["Location"]})
 
 

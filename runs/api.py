@@ -8,7 +8,7 @@ POST /runs/{runId}/cancel   scope runs:cancel    202, or 409 where the run ended
 import base64
 import binascii
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -198,10 +198,12 @@ def cursor_after(run: DiagnosisRun) -> str:
 def read_cursor(cursor: str) -> tuple[datetime, str]:
     try:
         at, _, run_id = base64.urlsafe_b64decode(cursor.encode()).decode("ascii").partition(" ")
-        moment = datetime.fromisoformat(at)
-    except (ValueError, binascii.Error) as error:
+        written = datetime.fromisoformat(at)
+        # Of another time zone's first or last hours there is no UTC.
+        moment = written.astimezone(UTC)
+    except (ValueError, OverflowError, binascii.Error) as error:
         raise ApiError(400, "BAD_CURSOR", "The cursor is not one of ours.") from error
-    if moment.tzinfo is None or "\0" in run_id:
+    if written.tzinfo is None or "\0" in run_id:
         raise ApiError(400, "BAD_CURSOR", "The cursor is not one of ours.")
     return moment, run_id
 

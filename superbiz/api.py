@@ -154,6 +154,8 @@ def _shaped(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBas
     shaped = error_response(response.status_code)
     if "Allow" in response:
         shaped["Allow"] = response["Allow"]
+    # Django's own mark, so that it logs what it answered once.
+    shaped._has_been_logged = getattr(response, "_has_been_logged", False)  # type: ignore[attr-defined]
     return shaped
 
 

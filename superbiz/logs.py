@@ -1,5 +1,6 @@
 """One logging set-up for every process: key=value lines on stderr."""
 
+import logging
 from typing import Any
 
 import structlog
@@ -18,6 +19,13 @@ _SHARED_PROCESSORS: list[Any] = [
 def _printable_keys(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
     """Libraries may log any key: logfmt refuses white space in one, and uvicorn repeats its message in colour."""
     return {"_".join(str(key).split()) or "_": value for key, value in event.items() if key != "color_message"}
+
+
+def clients_mistakes_in_one_line(record: logging.LogRecord) -> bool:
+    """A filter that passes all: what Django answers with 4xx is no fault of ours, so its traceback helps nobody."""
+    if record.name.startswith(("django.request", "django.security")) and getattr(record, "status_code", 500) < 500:
+        record.exc_info = record.exc_text = None
+    return True
 
 
 def configure_structlog() -> None:
@@ -40,7 +48,8 @@ def logging_config(*, process: str, debug: bool) -> dict[str, Any]:
 
     A one-off command shows warnings only: its stdout and stderr belong to the person who typed it.
     """
-    ours = "DEBUG" if debug else "WARNING" if process == "command" else "INFO"
+    command = process == "command"
+    ours = "DEBUG" if debug else "WARNING" if command else "INFO"
     renderer = structlog.processors.LogfmtRenderer(
         key_order=["timestamp", "level", "logger", "event"], drop_missing=True, bool_as_flag=False
     )
@@ -55,9 +64,21 @@ def logging_config(*, process: str, debug: bool) -> dict[str, Any]:
             }
         },
         # The handler has a level too: some libraries set their own loggers to DEBUG when they are imported.
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "logfmt", "level": ours}},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": "logfmt",
+                "level": ours,
+                "filters": [clients_mistakes_in_one_line],
+            }
+        },
         "root": {"handlers": ["stderr"], "level": "WARNING"},
         "loggers": {
-            name: {"level": ours} for name in ("superbiz", "audit", "runs", "gatekeeper", "prompts", "uvicorn.error")
+            **{
+                name: {"level": ours}
+                for name in ("superbiz", "audit", "runs", "gatekeeper", "prompts", "uvicorn.error")
+            },
+            # Each failed try of the pool. A command tells its end in one line.
+            "psycopg.pool": {"level": "ERROR" if command else "WARNING"},
         },
     }

@@ -46,7 +46,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "superbiz.api.json_errors",
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "superbiz.middleware.no_control_characters",
+    "superbiz.middleware.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",

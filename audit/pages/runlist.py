@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
 from django.db.models import Q, QuerySet
+from pydantic import ValidationError
 
 from audit.pages.hostile import one_line
 from audit.pages.words import TRIGGER_WORDS, VERDICT_WORDS, Tone, Words, badge, tone_of_code
-from runs.access import Caller, visible_runs
+from runs.access import ApiError, Caller, visible_runs
 from runs.api import RunFilters, cursor_after, filtered
 from runs.models import DiagnosisRun
 from runs.models.run import RunOutcome, RunStatus, Trigger
@@ -116,16 +117,22 @@ def run_page(caller: Caller, filters: Filters, cursor: str | None) -> RunPage:
         runs = runs.filter(
             Q(query__icontains=filters.q) | Q(subject__alert__alertname__icontains=filters.q) | Q(id=filters.q)
         )
-    asked = RunFilters(
-        status=RunStatus(filters.status) if filters.status else None,
-        outcome=RunOutcome(filters.outcome) if filters.outcome else None,
-        trigger=Trigger(filters.trigger) if filters.trigger else None,
-        cursor=cursor,
-    )
-    found = list(filtered(runs, asked)[: PAGE + 1])
+    found = list(filtered(runs, _asked(filters, cursor))[: PAGE + 1])
     now = datetime.now(UTC)
     older = filters.query_string(before=cursor_after(found[PAGE - 1])) if len(found) > PAGE else ""
     return RunPage(tuple(run_row(run, now) for run in found[:PAGE]), older)
+
+
+def _asked(filters: Filters, cursor: str | None) -> RunFilters:
+    try:
+        return RunFilters(
+            status=RunStatus(filters.status) if filters.status else None,
+            outcome=RunOutcome(filters.outcome) if filters.outcome else None,
+            trigger=Trigger(filters.trigger) if filters.trigger else None,
+            cursor=cursor,
+        )
+    except ValidationError as error:  # the choices are ours, so it is the cursor
+        raise ApiError(400, "BAD_CURSOR", "The cursor is not one of ours.") from error
 
 
 def watched_rows(caller: Caller, run_ids: list[str]) -> tuple[RunRow, ...]:

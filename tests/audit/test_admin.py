@@ -49,3 +49,28 @@ def test_the_frames_of_a_run_are_one_link_away(superuser: Client) -> None:
     assert link in steps
     frames = superuser.get(link).content.decode()
     assert frames.count(f">{run.id}<") == len(load_record(run.id).frames)
+
+
+@pytest.mark.parametrize(
+    "lookup",
+    [
+        "thought__icontains=pool",
+        "thought__startswith=T",
+        "assistant_text__regex=.",
+        "run__self_evaluation__icontains=a",
+        "run__lease_token__startswith=a",
+        "created_at__year=-1",
+    ],
+)
+def test_the_admin_answers_no_guesses_at_restricted_columns(superuser: Client, lookup: str) -> None:
+    finished_run()
+    assert superuser.get(f"/admin/audit/agentreasoning/?{lookup}").status_code == 400
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["traceevent/?event_type__exact=RUN_STARTED", "traceevent/?legacy__exact=1", "toolinvocation/?tool_name=x"],
+)
+def test_the_filters_that_the_lists_offer_work(superuser: Client, address: str) -> None:
+    finished_run()
+    assert superuser.get(f"/admin/audit/{address}").status_code == 200

@@ -150,11 +150,11 @@ def test_a_body_of_1_mib_is_read(site: Site) -> None:
     ("method", "path", "status"),
     [
         ("GET", "/api/runs/run_none", 404),
-        ("GET", "/api/runs/%00", 404),
+        ("GET", "/api/runs/%00", 400),
         ("GET", "/api/runs/run_none/events", 404),
         ("POST", "/api/runs/run_none/cancel", 404),
         ("GET", "/api/diagnosis/no-such-session/trace", 404),
-        ("GET", "/api/diagnosis/a%00b/trace", 404),
+        ("GET", "/api/diagnosis/a%00b/trace", 400),
         ("GET", "/api/diagnosis/{session}/trace?runId=run_none", 404),
         ("GET", "/api/diagnosis/other/trace?runId={run}", 404),
         ("GET", "/api/nothing", 404),

@@ -54,7 +54,7 @@ def test_a_used_link_is_gone_for_looking_and_for_pressing(client: Client) -> Non
     assert "_auth_user_id" not in other.session
 
 
-@pytest.mark.parametrize("token", ["x", "a" * 43, "%00", "é"])
+@pytest.mark.parametrize("token", ["x", "a" * 43, "é"])
 def test_an_unknown_link_is_gone(client: Client, token: str) -> None:
     assert client.get(f"/sign-in/{token}/").status_code == 410
 
