@@ -5,8 +5,8 @@ that has come within some milliseconds, over all runs of the process. The transi
 once, in the transaction that makes them. Nothing here ever raises into a run, but `settle` raises `LeaseLost`:
 the run is another worker's now.
 
-A group that fails for a passing reason (connection, lock) is tried again, with its order kept. One that the
-database refuses for its content is halved until the emission at fault stands alone; that one is dropped, counted
+A group that fails for a passing reason (connection, lock) is tried again, with its order kept. One that is refused
+for its content is halved until the emission at fault stands alone; that one is dropped, counted
 and named by `settle`, and the others are recorded.
 """
 
@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 import structlog
-from django.db import DataError, Error, InterfaceError, OperationalError, connection, transaction
+from django.db import DataError, InterfaceError, OperationalError, connection, transaction
 from prometheus_client import Counter, Gauge
 from psycopg_pool import PoolTimeout
 
-from audit.append import Item, Outcome, StepNotOpen, append
+from audit.append import Item, Outcome, append
 from runs.errors import LeaseLost
 from runs.harness.events import Emission, EventType, InvocationRecord
 from runs.harness.run import Settled
@@ -39,12 +39,13 @@ GROUP_SIZE = 256
 GATHER_S = 0.02
 QUEUE_LIMIT = 20_000
 RETRY_S = (0.05, 2.0)
-SETTLE_S = 5.0
+# How long a run waits for its record: long enough for a database server that is started again.
+SETTLE_S = 20.0
 FORGET_AFTER_S = 3600.0
 
 events_total = Counter("recorder_events", "Emissions by what became of them.", ["outcome"])
 errors_total = Counter("recorder_errors", "Groups of emissions that could not be committed at once.", ["kind"])
-queue_length = Gauge("recorder_queue_length", "Emissions that wait to be committed.")
+queue_length = Gauge("recorder_queue_length", "Emissions that wait to be committed.", multiprocess_mode="livesum")
 
 PASSING_ERRORS = (OperationalError, InterfaceError, PoolTimeout)
 
@@ -105,7 +106,7 @@ def commit(group: Group) -> Iterator[Outcome]:
         return
     except PASSING_ERRORS as error:
         raise Passing(group) from error
-    except (Error, StepNotOpen, ValueError, TypeError) as error:
+    except Exception as error:  # noqa: BLE001 (whatever it is, it must not keep the others from the record)
         errors_total.labels(kind="content").inc()
         reason = error
     if len(group.items) > 1:
@@ -281,7 +282,10 @@ class _Writer:
 
 
 class LedgerRecorder:
-    """Observer of runs (`runs.observers.RunObserver`): makes the trace and the ledgers."""
+    """Observer of runs (`runs.observers.RunObserver`): makes the trace and the ledgers.
+
+    `patience`: the most seconds that a run waits for its record.
+    """
 
     def __init__(self, *, patience: float = SETTLE_S) -> None:
         self._patience = patience

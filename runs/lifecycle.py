@@ -322,7 +322,7 @@ def heartbeat(leases: Mapping[str, str]) -> Heartbeat:
     """One query for all runs that a process holds: `leases` is token by run id."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE diagnosis_run AS run SET heartbeat_at = statement_timestamp()"
+            "UPDATE diagnosis_run AS run SET heartbeat_at = clock_timestamp()"
             " FROM unnest(%s::text[], %s::text[]) AS held(id, token)"
             " WHERE run.id = held.id AND run.lease_token = held.token AND run.status = 'RUNNING'"
             " RETURNING run.id, run.cancel_requested_reason",

@@ -26,6 +26,8 @@ PUBLISH_TIMEOUT_S = 0.25
 QUIET_AFTER_FAILURE_S = 1.0
 # The advisory lock of the one reaper.
 REAPER_LOCK = 7_203_400
+GRACE_AFTER_START = lifecycle.STALE_AFTER
+HUNG_AFTER_S = 2.0
 
 
 def _worker() -> ModuleType:
@@ -62,12 +64,21 @@ def drive_run(run_id: str) -> None:
 @shared_task(name="runs.tasks.reap")
 def reap() -> None:
     """Recover runs whose worker went silent, and enqueue runs that wait without a message. One at a time anywhere."""
+    began = time.monotonic()
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s)", [REAPER_LOCK])
-        if not cursor.fetchone()[0]:
+        cursor.execute(
+            "SELECT pg_try_advisory_lock(%s),"
+            " clock_timestamp() - pg_postmaster_start_time() > make_interval(secs => %s)",
+            [REAPER_LOCK, GRACE_AFTER_START.total_seconds()],
+        )
+        mine, long_up = cursor.fetchone()
+        if not mine:
             return
         try:
-            waiting = list(dict.fromkeys([*lifecycle.recover_lost(), *lifecycle.waiting_runs()]))
+            # While the database was away or hung nobody could be heard: silence means something again a little later.
+            heard = long_up and time.monotonic() - began < HUNG_AFTER_S
+            lost = lifecycle.recover_lost() if heard else []
+            waiting = list(dict.fromkeys([*lost, *lifecycle.waiting_runs()]))
             lifecycle.mark_enqueued(waiting)
         finally:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [REAPER_LOCK])

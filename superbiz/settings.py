@@ -94,7 +94,9 @@ def _database(url: str, *, pool_max: int) -> dict[str, Any]:
     options = {key: value for key, value in parts.items() if key not in {"dbname", "user", "password", "host", "port"}}
     # JIT compilation costs more than it saves on short statements.
     options["options"] = f"{options.get('options', '')} -c jit=off".strip()
-    options["pool"] = {"min_size": 1, "max_size": pool_max, "timeout": 10, "max_idle": 120}
+    # Who waits for a connection and the pool's tries to make one give up after as long: the pauses between tries
+    # double, and with the library's five minutes a server that is back would be left alone for as long as it was away.
+    options["pool"] = {"min_size": 1, "max_size": pool_max, "timeout": 10, "reconnect_timeout": 10, "max_idle": 120}
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": parts.get("dbname", ""),

@@ -121,11 +121,17 @@ async def test_an_emission_the_database_refuses_is_dropped_alone_and_named() -> 
     assert (await recorder.settle(ref(other))).complete
 
 
+class Unreadable:
+    def __getattribute__(self, name: str) -> Any:
+        raise LookupError(name)
+
+
 @pytest.mark.parametrize(
     "bad",
     [
         pytest.param(emissions.closed("stp_never_opened"), id="closes a step that was never opened"),
         pytest.param(emissions.invoked("inv_bad", output={"a": object()}), id="output that is no JSON"),
+        pytest.param(Emission(None, (Unreadable(),)), id="a record that raises what nobody expects"),
         pytest.param(
             Emission(
                 Frame(

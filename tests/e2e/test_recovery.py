@@ -8,103 +8,23 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
 from superbiz.env import BASE_DIR
-from tests.e2e.outside import (
-    Outside,
-    alert_of,
-    check_record,
-    details_of,
-    event_types,
-    evidence_of,
-    make_callers,
-    verify_ledger,
-)
-from tests.servers.brain import Brain
-from tests.servers.chat_wire import Question, Reaction
-from tests.servers.openai_compatible import Hang, OpenAICompatibleServer
-from tests.superbiz.instance import PATIENCE_S, Instance, Up, free_port, processes_of, running
-
-EXECUTOR = "executor_evidence_v2"
-WORKER = "superbiz --quiet worker"
-VALKEY = "valkey-server"
-WEB = "superbiz.web"
-POSTGRES = "postgres"
-
-
-@dataclass(frozen=True)
-class Site:
-    instance: Instance
-    up: Up
-    api: Outside
-    server: OpenAICompatibleServer
-
-    def start_and_hang(self, fingerprint: str) -> str:
-        """Start a run and wait until it hangs in a model call of its executor, and its record says so.
-
-        The call after that is answered.
-        """
-        before = len(self.server.asked_by(EXECUTOR))
-        self.server.script(EXECUTOR, Hang())
-        run_id = self.api.start(alert_of("pool-exhausted", fingerprint))
-        self.server.wait_until(lambda server: len(server.asked_by(EXECUTOR)) > before, PATIENCE_S)
-        run = self.api.run(run_id)
-        assert run["status"] == "RUNNING"
-        # The record is written behind the run: what has not been committed dies with the worker, and is told missing.
-        deadline = time.monotonic() + PATIENCE_S
-        while [event["summary"] for event in self.api.trace(run)["timeline"]][-1:] != ["Executor asked"]:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        return run_id
-
-    def wait_until_ready(self) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not self.is_ready():
-            assert time.monotonic() < deadline, "it does not get ready again"
-            time.sleep(0.1)
-
-    def is_ready(self) -> bool:
-        try:
-            return self.api.get("/readyz").status_code == 200
-        except httpx.TransportError:
-            return False
-
-    def pid_of(self, said: str) -> int:
-        deadline = time.monotonic() + PATIENCE_S
-        while not (found := processes_of(self.instance, said)):
-            assert time.monotonic() < deadline, f"no {said} runs"
-            time.sleep(0.05)
-        (pid,) = found
-        return pid
-
-    def check_ended_once(self, run: dict[str, Any]) -> dict[str, Any]:
-        trace = self.api.trace(run)
-        assert trace["timeline"][-1]["details"]["outcome"] == run["outcome"]
-        check_record(trace)
-        verify_ledger(self.instance, run["runId"])
-        return trace
+from tests.e2e.outside import alert_of, details_of, event_types, evidence_of
+from tests.e2e.recovering import EXECUTOR, VALKEY, WEB, WORKER, Site, recovery_site
+from tests.servers.openai_compatible import Hang
+from tests.superbiz.instance import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with OpenAICompatibleServer() as server:
-        instance = Instance(tmp_path_factory.mktemp("recovery") / "var", free_port())
-        settings = {
-            "SUPERBIZ_LLM": "openai:test-model",
-            "SUPERBIZ_LLM_BASE_URL": server.base_url,
-            "SUPERBIZ_LLM_API_KEY": "unused",
-            "SUPERBIZ_RECORDED_EVIDENCE": evidence_of("pool-exhausted"),
-        }
-        with running(instance, **settings) as up:
-            up.sign_in_link()
-            api = make_callers(instance, {"all": ["alerts:write", "runs:read", "runs:cancel"]})["all"]
-            yield Site(instance, up, api, server)
+    folder = tmp_path_factory.mktemp("recovery") / "var"
+    with recovery_site(folder, SUPERBIZ_RECORDED_EVIDENCE=evidence_of("pool-exhausted")) as site:
+        yield site
 
 
 def test_a_run_whose_worker_was_killed_is_recovered_and_ends_once(site: Site) -> None:
@@ -232,25 +152,6 @@ def test_who_watched_when_the_web_process_died_goes_on_without_gap_or_repeat(sit
     assert seen == list(range(1, len(seen) + 1))
     trace = site.check_ended_once(site.api.ended(run_id))
     assert len(trace["timeline"]) == len(seen)
-
-
-def test_a_run_ends_once_also_when_the_database_server_dies_under_it(site: Site) -> None:
-    postgres = site.pid_of(POSTGRES)
-
-    def dying(question: Question) -> Reaction:
-        os.kill(postgres, signal.SIGQUIT)
-        return Brain()(question)
-
-    # It dies between the tools' answers and what the executor makes of them.
-    site.server.script(EXECUTOR, Brain(), dying)
-    run_id = site.api.start(alert_of("pool-exhausted", "00000000000004f0"))
-    assert site.up.wait_for(r"^postgres\w* ended unexpectedly.*starting it again")
-    site.wait_until_ready()
-
-    run = site.api.ended(run_id)
-
-    assert run["outcome"] == "SUCCESS"
-    site.check_ended_once(run)
 
 
 def test_ctrl_c_on_the_command_cancels_its_run(site: Site, tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def test_a_dead_broker_loses_nothing(silent_broker: None) -> None:
     assert (run.status, run.enqueued_at) == ("QUEUED", None)
 
 
-def test_the_reaper_enqueues_what_waits_and_what_was_lost(told: Told) -> None:
+def test_the_reaper_enqueues_what_waits_and_what_was_lost(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "GRACE_AFTER_START", timedelta(0))
     long_ago = now() - timedelta(seconds=60)
     refused, forgotten, fresh = RunFactory(), RunFactory(enqueued_at=long_ago), RunFactory(enqueued_at=now())
     lost = RunFactory(running=True, heartbeat_at=long_ago)
@@ -63,6 +64,20 @@ def test_the_reaper_enqueues_what_waits_and_what_was_lost(told: Told) -> None:
     assert DiagnosisRun.objects.get(id=fresh.id).enqueued_at == fresh.enqueued_at
     tasks.reap()
     assert waiting_messages() == 3
+
+
+@pytest.mark.parametrize(("grace", "hung_after_s"), [(timedelta(days=1), 2.0), (timedelta(0), 0.0)])
+def test_after_the_database_was_away_silence_proves_nothing_yet(
+    told: Told, monkeypatch: pytest.MonkeyPatch, grace: timedelta, hung_after_s: float
+) -> None:
+    monkeypatch.setattr(tasks, "GRACE_AFTER_START", grace)
+    monkeypatch.setattr(tasks, "HUNG_AFTER_S", hung_after_s)
+    silent = RunFactory(running=True, heartbeat_at=now() - timedelta(seconds=60))
+    waiting = RunFactory()
+    tasks.reap()
+    assert waiting_messages() == 1
+    assert DiagnosisRun.objects.get(id=silent.id).status == "RUNNING"
+    assert DiagnosisRun.objects.get(id=waiting.id).enqueued_at is not None
 
 
 def test_one_reaper_works_at_a_time(told: Told) -> None:

@@ -15,7 +15,7 @@ from django.db import connection
 from pytest_django.fixtures import Settings
 
 from gatekeeper.types import Intent
-from runs import lifecycle, live
+from runs import lifecycle, live, tasks
 from runs.errors import CancelReason, ConfigurationError, FailureCode, ModelRefused, RunCancelled
 from runs.harness.events import Emission, EventType, Frame, RoutingDecision, RunStarted
 from runs.harness.run import Conclusion, Emitted, Kit, RunInput, Settled, Spending
@@ -288,7 +288,10 @@ def test_many_runs_share_one_loop(serve: Any) -> None:
     assert len(threads_seen) == 1
 
 
-def test_lost_runs_are_looked_for_also_when_every_thread_is_taken(serve: Any, settings: Settings) -> None:
+def test_lost_runs_are_looked_for_also_when_every_thread_is_taken(
+    serve: Any, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "GRACE_AFTER_START", timedelta(0))
     settings.SUPERBIZ = settings.SUPERBIZ.model_copy(update={"worker_concurrency": 1})
     kernel = Kernel()
     loop = serve(kernel)
