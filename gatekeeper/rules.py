@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from gatekeeper.terms import Source, unsupported_terms
-from gatekeeper.text import bounded, fold, solid_length
+from gatekeeper.text import bounded, fold, hidden_characters, solid_length
 from gatekeeper.types import (
     ANSWER_VERSION,
     NO_EVIDENCE_PATH,
@@ -173,7 +173,16 @@ def negative_evidence(case: Case, claim: Claim, _params: Params) -> Findings:
 
 
 def numbers_supported(case: Case, claim: Claim, params: Params) -> Findings:
-    """GK007: every number, code and identifier of the claim's text stands in a cited excerpt or in the input."""
+    """GK007: every number, code and identifier of the claim's text stands in a cited excerpt or in the input.
+
+    So does every character that cannot be seen: in a text of the claim's own it has no use but to mislead.
+    """
+    if hidden := hidden_characters(
+        claim.claim_text, (*(c.evidence_excerpt for c in claim.evidence), *case.input_texts)
+    ):
+        codes = ", ".join(f"U+{ord(char):04X}" for char in hidden[:10])
+        compared = {"missing": codes, "claim_text": bounded(claim.claim_text)}
+        return Finding(GK007, False, f"the claim's text holds characters that cannot be seen: {codes}.", compared)
     ignored = frozenset(str(params.get("ignored_names", "")).lower().split())
     missing = unsupported_terms(_folded(case, claim.claim_text), _sources(case, claim), ignored=ignored)
     if not missing:

@@ -6,19 +6,21 @@ term: numbers (with unit), dates and times, percentages, versions, addresses, co
 backticks, errno and signal names. What is not: plain words, also capitalised or upper-case ones,
 and hyphenated English (`read-only`).
 
-Numbers are equal when written the same after the removal of group separators, of a fraction of
-zeros only and of the space before a unit: 1,000 = 1000, 93.0 = 93, 50% = 50 %, 30 秒 = 30s. Nothing
-is converted: 30000ms is not 30 s. Leading zeros count (SQLSTATE 08006), and so do trailing ones after
-a fraction (18.10 is not 18.1). A bare number is supported by the same number with any unit; a number
+Texts are read as `gatekeeper.text.legible` has them, so that no character without a shape and no digit
+of another form hides a figure. Numbers are equal when written the same after the removal of group
+separators, of a fraction of zeros only and of the space before a unit: 1,000 = 1000, 93.0 = 93,
+50% = 50 %, 30 秒 = 30s. Nothing is converted: 30000ms is not 30 s. Leading zeros count (SQLSTATE 08006),
+and so do trailing ones after a fraction (18.10 is not 18.1). A bare number is supported by the same number with any unit; a number
 with a unit needs that unit, beside the number or in a name near it (`latency_ms=30000`).
 """
 
 import errno
 import re
 import signal
-import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+from gatekeeper.text import legible
 
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?"
 _ZONE = r"Z|[+-]\d{2}:?\d{2}"
@@ -130,8 +132,8 @@ class Term(NamedTuple):
 
 
 def terms(folded: str) -> Iterator[Term]:
-    """The terms of a folded text, in order."""
-    text = _ascii_digits(folded)
+    """The terms of a folded text, in order. Their places are those in `legible(folded)`."""
+    text = legible(folded)
     for match in _TERM.finditer(text):
         kind = match.lastgroup
         if kind == "word":
@@ -165,9 +167,12 @@ class Source:
     """
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
-        self._start = start
-        self._end = len(text) if end is None else end
-        self._text = _ascii_digits(text)
+        end = len(text) if end is None else end
+        if not text.isascii():
+            # Reading may change lengths, each character by itself: the part keeps its place between what is around it.
+            before, part, after = legible(text[:start]), legible(text[start:end]), legible(text[end:])
+            text, start, end = before + part + after, len(before), len(before) + len(part)
+        self._start, self._end, self._text = start, end, text
         lowered = self._text.lower()
         self._lowered = lowered if len(lowered) == len(self._text) else self._text.translate(_ASCII_LOWER)
         self._numbers: dict[str, set[str | None]] | None = None
@@ -227,14 +232,6 @@ class Source:
                 return True
             at = text.find(name, at + 1, end)
         return False
-
-
-def _ascii_digits(text: str) -> str:
-    """Decimal digits of every script as ASCII ones, so that none goes unseen. Keeps the length."""
-    if text.isascii():
-        return text
-    foreign = {char for char in text if char > "\x7f" and char.isdecimal()}
-    return text.translate({ord(char): str(unicodedata.decimal(char)) for char in foreign}) if foreign else text
 
 
 def _unit(word: str) -> str | None:

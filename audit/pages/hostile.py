@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from gatekeeper.text import strip_ansi
+from gatekeeper.text import UNSEEN, strip_ansi
 
 TEXT_LIMIT = 20_000
 JSON_LIMIT = 60_000
 
-# C0 and C1 controls except tab and newline; direction marks, embeddings, overrides and isolates; line and paragraph
-# separators; zero-width characters and the byte order mark; surrogates; tags.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
-)
+# C0 and C1 controls except tab and newline; line and paragraph separators; surrogates; and everything that has no shape
+# of its own: direction marks, zero-width characters, fillers, variation selectors, tags.
+_ACTS_UNSEEN = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{UNSEEN}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class Cut:
 def seen(text: str) -> str:
     """The text with each character that acts unseen replaced by its number. Colour codes go."""
     plain = strip_ansi(text).replace("\r\n", "\n")
-    return _UNSEEN.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", plain)
+    return _ACTS_UNSEEN.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", plain)
 
 
 def shown(text: str, limit: int = TEXT_LIMIT) -> Cut:

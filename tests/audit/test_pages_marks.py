@@ -68,6 +68,11 @@ def test_the_context_says_where_it_was_cut() -> None:
     [
         ("plain\ttext\nhere", "plain\ttext\nhere"),
         ("a\u202eb", "a⟦U+202E⟧b"),
+        ("1\u034f0", "1⟦U+034F⟧0"),
+        ("1\u11600\u3164", "1⟦U+1160⟧0⟦U+3164⟧"),
+        ("\u180e\u2800\uffa0", "⟦U+180E⟧⟦U+2800⟧⟦U+FFA0⟧"),
+        ("9\ufe0f\u00ad", "9⟦U+FE0F⟧⟦U+00AD⟧"),
+        ("9\U000e0100\U000e0030", "9⟦U+E0100⟧⟦U+E0030⟧"),
         ("a\x00b", "a⟦U+0000⟧b"),
         ("\x1b[1;31mred\x1b[0m", "red"),
         ("\x1b]0;t\x07", "⟦U+001B⟧]0;t⟦U+0007⟧"),

@@ -92,6 +92,11 @@ ROWS = [
     Row("a cut number", rules.GK007, claim(cite(excerpt="request timed out after 300"), text="300 ms"), [None]),
     Row("a name that needs no support", rules.GK007, claim(cite(), text="The k8s pods fail."), PASS),
     Row("no term", rules.GK007, claim(cite()), PASS),
+    Row("a hidden zero", rules.GK007, claim(cite(), text="It took 300000\u034f ms."), [None]),
+    Row("a superscript", rules.GK007, claim(cite(), text="⁹⁹ percent failed."), [None]),
+    Row("a hidden character", rules.GK007, claim(cite(), text="Requests time\u200b out."), [None]),
+    Row("a character of the alert", rules.GK007, claim(cite(), text="caf\u00ade is slow."), PASS, ("caf\u00ade",)),
+    Row("an emoji", rules.GK007, claim(cite(), text="⚠\ufe0f Requests time out."), PASS),
     Row("no evidence and no term", rules.GK007, claim(), PASS),
     Row("no evidence and a term", rules.GK007, claim(text="It took 5 s."), [None]),
     Row("a call that succeeded", rules.GK008, claim(cite(), nothing()), PASS),
@@ -144,6 +149,7 @@ REASONS = [
     (claim(cite(excerpt="request timed out after 60000ms")), rules.GK005, "but then not '60000ms'"),
     (claim(cite(excerpt="nothing of the sort")), rules.GK005, "excerpt not found in $.lines[0].text."),
     (claim(cite(), text="Code ERR_7 after 5 s."), rules.GK007, "ERR_7, 5 s"),
+    (claim(cite(), text="Requests time\u200b out."), rules.GK007, "cannot be seen: U+200B"),
 ]
 
 

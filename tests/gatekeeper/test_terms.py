@@ -140,6 +140,37 @@ def test_an_excerpt_that_stops_inside_a_number_does_not_support_the_rest() -> No
     assert unsupported_terms("used 93 of it", [Source("used 93.0 of it", 0, len("used 93"))]) != []
 
 
+SHAPELESS = ["\u034f", "\u115f", "\u1160", "\u3164", "\uffa0", "\u180e", "\u2800", "\ufe0f", "\U000e0100", "\U000e0030"]
+
+
+@pytest.mark.parametrize("char", [*SHAPELESS, "\u00ad", "\u200b", "\u2060"], ids=lambda char: f"U+{ord(char):04X}")
+def test_no_figure_or_name_hides_behind_a_character_without_a_shape(char: str) -> None:
+    source = [Source("10 calls to order_db failed")]
+    for hidden in (f"1{char}0{char}0{char}0 calls failed", f"order_{char}log failed", f"9{char}9 %"):
+        assert unsupported_terms(fold(hidden), source) != []
+    assert unsupported_terms(fold(f"1{char}0 calls"), source) == []
+
+
+@pytest.mark.parametrize("figure", ["⁹⁹", "₉₉", "⑨⑨", "❾❾", "½", "⑫", "Ⅻ", "𝟗𝟗"])
+def test_no_figure_hides_in_another_form_of_digits(figure: str) -> None:
+    assert unsupported_terms(fold(f"{figure} percent of calls"), [Source("30 percent of calls")]) != []
+    assert unsupported_terms(fold(f"{figure} percent of calls"), [Source(fold(f"{figure} percent of calls"))]) == []
+
+
+def test_a_hyphen_of_another_form_is_a_hyphen() -> None:
+    assert unsupported_terms("payments\u2010db", [Source("payments-db")]) == []
+    assert unsupported_terms("payments\u2011db", [Source("orders-db")]) != []
+
+
+@pytest.mark.parametrize("around", ["\u200b" * 7, "½" * 5, "\U000e0030⁹", "连接池"])
+def test_a_part_of_a_source_keeps_its_place_whatever_stands_around_it(around: str) -> None:
+    text = f"{around} took 1500ms {around} after 42 s {around}"
+    part = Source(text, text.index("took"), text.index("ms"))
+    assert unsupported_terms("1500", [part]) == []
+    assert unsupported_terms("42", [part]) != []
+    assert unsupported_terms("15", [Source(text, text.index("took"), text.index("00ms"))]) != []
+
+
 def test_ignored_names_need_no_support() -> None:
     assert unsupported_terms("the k8s cluster", [], ignored=frozenset({"k8s"})) == []
     assert [term.text for term in unsupported_terms("the k8s cluster", [])] == ["k8s"]
