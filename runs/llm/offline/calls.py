@@ -33,11 +33,13 @@ _ASKS_HOW = re.compile(r"\bhow\b|\bfix\b|\bshould\b|\bdo\b|怎么|如何|处理|
 METRICS_BEFORE = timedelta(minutes=30)
 MAX_SAME_TOOL = 6
 MAX_SECOND_LOOK_WORDS = 6
+MAX_NAMES = 2
 MAX_LINES = 4
 """Few single lines: patterns stand for all matches, and an answer is cut at its end."""
 CHANGE_TERMS = (
     "deploy", "release", "roll", "migrat", "upgrade", "alter table", "create index", "config", "values diff",
-    "feature flag", "restart", "scaled",
+    "feature flag", "restart", "scaled", "changed", "reloaded", "template", "applied", "updated", "set to",
+    "switched on", "enabled",
 )  # fmt: skip
 CHINESE_CHANGE_TERMS = ("发布", "部署", "变更", "重启", "迁移")
 
@@ -90,17 +92,13 @@ def second_look(
     """
     begin, end = iso(looked_from(situation)), iso(situation.end)
     onset = onset_of(found, situation)
-    since, until = iso(onset - CHANGE_REACH), iso(min(situation.end, onset + timedelta(minutes=2)))
-    terms = CHANGE_TERMS + (CHINESE_CHANGE_TERMS if situation.chinese else ())
     wanted = [knowledge_look(situation, found or lasting)]
     quiet = quiet_until(situation)
     if lasting and quiet is not None:
         wanted.append(_errors_only(situation, begin, iso(quiet)))
     elif not found:
         wanted.append(_errors_only(situation, begin, end))
-    wanted.append(
-        ("query_logs", {"any_of": list(terms), "start": since, "end": until, "limit": MAX_LINES, **_named(situation)})
-    )
+    wanted.append(_changes_of(stem(situation.service) or situation.service, onset, situation))
     if found or lasting:
         spoken = _spoken(found or lasting, situation)
         if spoken:
@@ -129,10 +127,21 @@ def _spoken(found: Sequence[Scored], situation: Situation) -> list[str]:
     return list(dict.fromkeys(words_in_order))[:MAX_SECOND_LOOK_WORDS]
 
 
-def _named(situation: Situation) -> dict[str, Any]:
+def third_look(situation: Situation, found: Sequence[Scored], names: Sequence[str]) -> list[Wanted]:
+    """Changes of what the chosen error lines name beside the service itself."""
+    onset = onset_of(found, situation)
+    return [_changes_of(name, onset, situation) for name in names[:MAX_NAMES]]
+
+
+def _changes_of(name: str | None, onset: datetime, situation: Situation) -> Wanted:
     """A deployer's log names the service in its text, not in its path: the name is asked for as a word."""
-    name = stem(situation.service) or situation.service
-    return {"text": name} if name else {}
+    wanted: dict[str, Any] = {
+        "any_of": list(CHANGE_TERMS + (CHINESE_CHANGE_TERMS if situation.chinese else ())),
+        "start": iso(onset - CHANGE_REACH),
+        "end": iso(min(situation.end, onset + timedelta(minutes=2))),
+        "limit": MAX_LINES,
+    }
+    return ("query_logs", wanted | ({"text": name} if name else {}))
 
 
 def _errors_only(situation: Situation, begin: str, end: str) -> Wanted:

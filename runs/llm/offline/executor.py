@@ -15,7 +15,16 @@ from runs.llm.offline import claims as wording
 from runs.llm.offline import evidence as facts
 from runs.llm.offline import selection
 from runs.llm.offline.brief import Situation, iso, payload_of, situation
-from runs.llm.offline.calls import first_look, knowledge_look, looked_from, named_services, second_look, tool_calls
+from runs.llm.offline.calls import (
+    first_look,
+    knowledge_look,
+    looked_from,
+    named_services,
+    second_look,
+    third_look,
+    tool_calls,
+)
+from runs.llm.offline.names import names_of
 from runs.llm.offline.tokens import words
 
 _SERVICE_FIELD = re.compile(r'(?:"(?:service|app)"\s*:\s*"|\b(?:service|app)=)([A-Za-z][\w-]{2,60})')
@@ -98,9 +107,9 @@ def _next_calls(
         return tool_calls([knowledge_look(now)], offered, earlier, turns)
     if turns == 0:
         return tool_calls(first_look(now), offered, earlier, turns)
-    if turns > 1:
-        return ()
     found = _symptoms(now, seen)
+    if turns > 1:
+        return tool_calls(third_look(now, found, _names(now, seen, found)), offered, earlier, turns) if found else ()
     others = named_services(found, _known_names(seen), now.service)
     family = selection.family_prefix(selection.moved(seen.metrics, found, now))
     lasting = selection.lasting_errors(seen.logs, now, looked_from(now))
@@ -134,6 +143,12 @@ def _symptoms(now: Situation, seen: Seen) -> list[selection.Scored]:
     return selection.symptoms(own.values(), now, looked_from(now), _usual(now, seen))
 
 
+def _names(now: Situation, seen: Seen, found: Sequence[selection.Scored]) -> list[str]:
+    """What else the errors name: first in the lines of others that speak of them, then in the service's own."""
+    others = selection.elsewhere(seen.logs, found, (), now, looked_from(now))
+    return names_of([s.fact for s in [*others[:2], *found[:2]]], now.service)
+
+
 def _usual(now: Situation, seen: Seen) -> dict[str, int]:
     """How often each error came up to the quiet time before the alert, where that was asked for."""
     quiet = selection.quiet_until(now)
@@ -157,7 +172,7 @@ def _proposals(now: Situation, seen: Seen) -> list[wording.Proposal]:
     if not found and not moved:
         telemetry = any(answer.tool_name != KNOWLEDGE for answer in seen.found)
         return _nothing_notable(now, seen, said) if telemetry else _only_knowledge(now, seen, said)
-    changes = selection.changes(seen.logs, found, now)
+    changes = selection.changes(seen.logs, found, now, _names(now, seen, found))
     others = selection.elsewhere(seen.logs, found, changes, now, looked_from(now))
     wanted = selection.rare_words(found, now) | selection.rare_words(changes, now) | now.terms
     by_rank = [

@@ -14,6 +14,7 @@ from math import log10
 from gatekeeper.types import Relevance
 from runs.llm.offline.brief import SERVICE_LABELS, Situation
 from runs.llm.offline.evidence import AlertFact, LogFact, MetricFact, Passage, shape
+from runs.llm.offline.names import mentions
 from runs.llm.offline.summaries import change
 from runs.llm.offline.tokens import joined, words
 
@@ -201,8 +202,13 @@ def rare_words(found: Sequence[Scored], situation: Situation) -> frozenset[str]:
     return words(joined(s.fact.line.message for s in found[:3])) - _GENERIC - words(situation.service or "")
 
 
-def changes(facts: Iterable[LogFact], found: Sequence[Scored], situation: Situation) -> list[Scored]:
-    """Deployments, configuration changes, migrations, restarts before the trouble that concern the alert's service."""
+def changes(
+    facts: Iterable[LogFact], found: Sequence[Scored], situation: Situation, names: Sequence[str] = ()
+) -> list[Scored]:
+    """Deployments, configuration changes, migrations, restarts before the trouble that concern the alert's service.
+
+    Or that concern something in `names`: what the errors and those who speak of them name.
+    """
     onset = onset_of(found, situation)
     rare = rare_words(found, situation)
     named = stem(situation.service)
@@ -214,6 +220,7 @@ def changes(facts: Iterable[LogFact], found: Sequence[Scored], situation: Situat
         if not (CHANGE.search(fact.ref.text) or (CHANGED_VALUE.search(text) and fact.count <= 3)):
             continue
         affinity = 3.0 if owns(fact, situation) else 1.5 if _mentions(fact, named) else 0.0
+        affinity = affinity or (1.0 if CHANGED_VALUE.search(text) and mentions(text, names) else 0.0)
         shared = len(words(text) & rare)
         if affinity == 0 and shared < 2:
             continue

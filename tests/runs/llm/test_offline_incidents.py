@@ -17,8 +17,6 @@ from tests.runs.llm.offline_bench import INCIDENTS, MODEL, Bench
 
 SLUGS = sorted(path.name for path in INCIDENTS.iterdir() if (path / "alert.json").exists())
 KNOWN_GAPS = {
-    "disk-full": ["debug-was-switched-on"],
-    "dns-failure": ["forwarder-was-changed"],
     "slow-queries": ["whole-table-is-read"],
     "tls-expiry": ["renewal-failed"],
     "two-causes": ["loader-filled-the-cache"],
