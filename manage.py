@@ -7,6 +7,7 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
+from superbiz.commandline import check_words, execute
 from superbiz.env import ConfigurationError, exit_with, load_env_or_exit
 
 # Commands that read no database, or see to the servers themselves.
@@ -20,27 +21,32 @@ def _end(number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def main() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "superbiz.settings")
-    env = load_env_or_exit()
-
-    from django.core.management import execute_from_command_line
-
-    words = sys.argv[1:]
+def _run(argv: list[str]) -> None:
+    words = argv[1:]
     if not words or words[0] in WITHOUT_SERVICES or words[0].startswith("-") or {"-h", "--help"} & set(words):
-        execute_from_command_line(sys.argv)
+        execute(argv)
         return
 
     from superbiz.embedded import services
+    from superbiz.preflight import check_database
 
     signal.signal(signal.SIGTERM, _end)
-    try:
-        with services(env) as found:
-            if found.started_here:
-                from superbiz.bootstrap import prepare_for
+    env = load_env_or_exit()
+    check_database(env)
+    with services(env) as found:
+        if found.started_here:
+            from superbiz.bootstrap import prepare_for
 
-                prepare_for(words[0])
-            execute_from_command_line(sys.argv)
+            prepare_for(words[0])
+        execute(argv)
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "superbiz.settings")
+    load_env_or_exit()
+    try:
+        check_words(sys.argv[1:])
+        _run(sys.argv)
     except ConfigurationError as error:
         exit_with(error)
 

@@ -26,8 +26,8 @@ def create_token(name: str, scopes: Iterable[str]) -> str:
         raise TokenRefused(f"{unknown[0]} is not a scope; the scopes are {', '.join(Scope.values)}.")
     if not wanted:
         raise TokenRefused("A token needs at least one scope.")
-    if not name.strip() or len(name) > NAME_LIMIT or "\0" in name:
-        raise TokenRefused(f"A token needs a name of 1 to {NAME_LIMIT} characters.")
+    if not name.strip() or len(name) > NAME_LIMIT or not name.isprintable():
+        raise TokenRefused(f"A token needs a name of 1 to {NAME_LIMIT} printable characters.")
     text = PREFIX + secrets.token_urlsafe(32)
     try:
         with transaction.atomic():

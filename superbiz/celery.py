@@ -3,10 +3,10 @@
 import os
 
 from celery import Celery
-from celery.signals import setup_logging
+from celery.signals import celeryd_init, setup_logging
 from kombu.transport.redis import QoS
 
-from superbiz.env import load_env_or_exit
+from superbiz.env import ConfigurationError, exit_with, load_env_or_exit
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "superbiz.settings")
 load_env_or_exit()
@@ -23,3 +23,14 @@ app.autodiscover_tasks()
 @setup_logging.connect
 def _keep_djangos_logging(**_kwargs: object) -> None:
     """A receiver of this signal is what tells Celery to leave logging to Django's `LOGGING`."""
+
+
+@celeryd_init.connect
+def _check_what_runs_need(**_kwargs: object) -> None:
+    """A worker whose every run would fail does not start."""
+    from superbiz.preflight import check_agent
+
+    try:
+        check_agent(load_env_or_exit())
+    except ConfigurationError as error:
+        exit_with(error)

@@ -130,7 +130,7 @@ def _mcp_config(value: Path) -> Path:
         content = json.loads(value.read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"must be a readable JSON file, and {str(value)!r} is not one") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"must be a JSON file, and {str(value)!r} does not hold valid JSON") from error
     if not isinstance(content, dict) or not isinstance(content.get("mcpServers"), dict):
         raise ValueError("must be a JSON file with an object under the key 'mcpServers'")
@@ -248,6 +248,15 @@ def _refuse_unknown_names(environ: Mapping[str, str]) -> None:
             raise ConfigurationError(f"{name} is not a setting of SuperBiz; the nearest one is {nearest}.")
 
 
+def _refuse_undecodable(environ: Mapping[str, str]) -> None:
+    """What a value names is stored, shown and sent as UTF-8."""
+    for name in setting_names():
+        try:
+            environ.get(name, "").encode()
+        except UnicodeEncodeError as error:
+            raise ConfigurationError(f"{name} must be UTF-8 text.") from error
+
+
 def _sentence(error: ValidationError) -> str:
     """The first problem of a validation as one sentence: `NAME must …`."""
     first = error.errors(include_url=False)[0]
@@ -277,6 +286,7 @@ def _sentence(error: ValidationError) -> str:
 def load_env() -> Env:
     """Read the environment; raises `ConfigurationError` for a wrong value or an unknown `SUPERBIZ_` name."""
     _refuse_unknown_names(os.environ)
+    _refuse_undecodable(os.environ)
     try:
         return Env()
     except ValidationError as error:

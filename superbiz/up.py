@@ -14,6 +14,7 @@ from superbiz.bootstrap import migrate_if_needed, release_connections, sync_ship
 from superbiz.embedded import OWNER_WAIT_S, EmbeddedServers, ServiceError, locked, own_services, prepare_folders
 from superbiz.env import BASE_DIR, Env
 from superbiz.places import Places
+from superbiz.preflight import check_all
 from superbiz.processes import Supervisor, programs
 from superbiz.programs import Program, end_leftovers
 
@@ -67,11 +68,14 @@ def check_port(port: int) -> None:
 
 
 async def up(env: Env, *, demo: bool) -> int:
-    """Run everything until SIGINT, SIGTERM or SIGHUP; returns the exit code. Raises `ServiceError`."""
+    """Run everything until SIGINT, SIGTERM or SIGHUP; returns the exit code. Raises `ConfigurationError`."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
+    await _unless(stopping, asyncio.to_thread(check_all, env))
+    if stopping.is_set():
+        return 0
     code = 0
     with ground(env) as servers:
         supervisor = Supervisor(servers, say)

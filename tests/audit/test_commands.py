@@ -17,7 +17,7 @@ from runs.models import DiagnosisRun
 from tests.audit import emissions
 from tests.audit.recording import append_now, finished_run, ref, running
 from tests.audit.selfevaluations import CLAIM, evaluation
-from tests.factories import conclusion
+from tests.factories import AlertFactory, conclusion
 
 pytestmark = pytest.mark.django_db
 
@@ -74,6 +74,34 @@ def test_heads_are_one_line_for_each_ended_run() -> None:
     assert run_command("verify_ledger", heads=True) == f"{run.id} 8 {run.trace_head_hash}\n"
 
 
+@pytest.mark.parametrize(
+    ("wanted", "told"), [("run_none", "There is no run"), ("a\0b", "holds no NUL"), (None, "has not ended")]
+)
+def test_heads_of_a_run_that_has_none_are_bad_input(wanted: str | None, told: str) -> None:
+    run = running()
+    append_now(run, [emissions.routing()])
+    with pytest.raises(CommandError, match=told) as refused:
+        run_command("verify_ledger", wanted or run.id, heads=True)
+    assert refused.value.returncode == 2
+
+
+@pytest.mark.parametrize("left", ["reasoning_access", "alert"])
+def test_a_run_of_which_only_a_mention_is_left_is_found(left: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run = finished_run()
+    ReasoningAccess.objects.create(run=run, reader="someone", what="reasoning", at=datetime.now(UTC))
+    AlertFactory.create(last_run=run)
+    tables = ("diagnosis_trace_event", "diagnosis_trace_head", "agent_reasoning_audit", "model_call_ledger")
+    for table in {*tables, "tool_invocation", "agent_step", *({"reasoning_access"} - {left})}:
+        as_superuser(f"DELETE FROM {table} WHERE run_id = '{run.id}'")
+    if left != "alert":
+        as_superuser("DELETE FROM alert")
+    as_superuser(f"DELETE FROM diagnosis_run WHERE id = '{run.id}'")
+    with pytest.raises(SystemExit) as exit_:
+        call_command("verify_ledger")
+    assert exit_.value.code == 1
+    assert f"{run.id}: diagnosis_run {run.id}: REMOVED" in capsys.readouterr().out
+
+
 # ---- prune_ledger ---------------------------------------------------------------------------------------------
 
 
@@ -119,7 +147,7 @@ def test_the_triggers_are_back_after_pruning() -> None:
             cursor.execute("DELETE FROM diagnosis_trace_event WHERE run_id = %s", [run.id])
 
 
-@pytest.mark.parametrize("text", ["90", "d", "-1d", "9y", "1000000d", "999999w"])
+@pytest.mark.parametrize("text", ["90", "d", "-1d", "9y", "1000000d", "999999w", "0d", "23h", "0w", "٩٠d"])
 def test_a_wrong_age_is_one_line(text: str) -> None:
     with pytest.raises(CommandError, match="takes an age"):
         run_command("prune_ledger", f"--older-than={text}")

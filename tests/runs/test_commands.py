@@ -37,7 +37,14 @@ def test_a_token_is_printed_alone_and_kept_as_a_digest() -> None:
     assert token.scopes == ["alerts:write", "runs:read"]
 
 
-@pytest.mark.parametrize("words", [("x",), ("x", "--scope", "everything"), ("", "--scope", "runs:read")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("x",),
+        ("x", "--scope", "everything"),
+        *((name, "--scope", "runs:read") for name in ("", " ", "a\nb", "a\x1b[31m", "\udcff", "a\0b", "a\u202eb")),
+    ],
+)
 def test_a_bad_token_request_is_one_line(words: tuple[str, ...]) -> None:
     with pytest.raises(CommandError):
         run("create_token", *words)

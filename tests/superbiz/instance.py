@@ -55,8 +55,12 @@ class Instance:
 
     def manage(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """A command run to its end."""
+        return self.program(sys.executable, "manage.py", *words, **environ)
+
+    def program(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        """Any program run to its end with the instance's settings."""
         return subprocess.run(
-            [sys.executable, "manage.py", *words],
+            words,
             cwd=BASE_DIR,
             env=self.environ(**environ),
             capture_output=True,

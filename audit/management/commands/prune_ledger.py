@@ -13,15 +13,19 @@ from rich.progress import Progress
 from audit.pruning import prunable, prune_batch
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+# Runs of today are still being looked at; a slip of the finger should not cost them.
+SHORTEST = timedelta(days=1)
 LONGEST = timedelta(days=36_500)
 
 
 def age(text: str) -> timedelta:
-    """`90d`, `12h` or `8w`. Raises `CommandError` (2)."""
-    match = re.fullmatch(r"(\d{1,6})([hdw])", text)
+    """`90d`, `36h` or `8w`, one day at least. Raises `CommandError` (2)."""
+    match = re.fullmatch(r"([0-9]{1,6})([hdw])", text)
     found = timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else None
-    if found is None or found > LONGEST:
-        raise CommandError(f"--older-than takes an age such as 90d, 12h or 8w, not {text!r}.", returncode=2)
+    if found is None or not SHORTEST <= found <= LONGEST:
+        raise CommandError(
+            f"--older-than takes an age such as 90d, 36h or 8w, one day at least, not {text!r}.", returncode=2
+        )
     return found
 
 
@@ -39,7 +43,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--older-than", required=True, metavar="AGE", help="such as 90d, 12h or 8w")
+        parser.add_argument("--older-than", required=True, metavar="AGE", help="such as 90d, 36h or 8w; 1d at least")
         parser.add_argument("--dry-run", action="store_true", help="say how many runs it would remove, remove none")
         parser.add_argument("--reason", default="retention", help="kept in the tombstones; default: retention")
 

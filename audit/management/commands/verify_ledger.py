@@ -1,7 +1,7 @@
 """`manage.py verify_ledger [RUN]`: re-derive the hashes of the ledger and name what does not hold."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -21,6 +21,8 @@ _KNOWN_RUNS = """
     UNION SELECT run_id FROM agent_reasoning_audit WHERE run_id IS NOT NULL
     UNION SELECT run_id FROM model_call_ledger WHERE run_id IS NOT NULL
     UNION SELECT run_id FROM tool_invocation WHERE run_id IS NOT NULL
+    UNION SELECT run_id FROM reasoning_access
+    UNION SELECT last_run_id FROM alert WHERE last_run_id IS NOT NULL
     ORDER BY 1
 """
 _HEADS = """
@@ -74,16 +76,20 @@ def _run_ids(wanted: str | None) -> list[str]:
     """The wanted run, or all that any record names. Raises `CommandError` (2) where nothing names the wanted one."""
     if wanted is None:
         return [row[0] for row in _rows(_KNOWN_RUNS)]
-    record = load_record(wanted) if "\0" not in wanted else None
-    if record is not None and not record.is_empty:
+    if "\0" in wanted:
+        raise CommandError("The id of a run holds no NUL.", returncode=2)
+    if not load_record(wanted).is_empty:
         return [wanted]
-    pruned = PrunedRun.objects.filter(run_id=wanted).first() if record is not None else None
+    pruned = PrunedRun.objects.filter(run_id=wanted).first()
     if pruned is not None:
         raise CommandError(f"{wanted} was pruned on {pruned.pruned_at:%Y-%m-%d} by {pruned.pruned_by}.", returncode=2)
     raise CommandError(f"There is no run {wanted}.", returncode=2)
 
 
-def _head_lines(wanted: str | None) -> Iterator[str]:
-    for run_id, count, head in _rows(_HEADS):
-        if wanted in {None, run_id}:
-            yield f"{run_id} {count} {head}"
+def _head_lines(wanted: str | None) -> list[str]:
+    """Raises `CommandError` (2) where the wanted run has none."""
+    lines = [f"{run_id} {count} {head}" for run_id, count, head in _rows(_HEADS) if wanted in {None, run_id}]
+    if wanted is not None and not lines:
+        _run_ids(wanted)
+        raise CommandError(f"The record of {wanted} has not ended, so it has no last frame yet.", returncode=2)
+    return lines

@@ -55,6 +55,10 @@ class Command(BaseCommand):
 
     def _read(self, found: Found) -> Document:
         try:
+            found.name.encode()
+        except UnicodeEncodeError as error:
+            raise CommandError(f"{found.path}: its name is not UTF-8 text.", returncode=2) from error
+        try:
             text = found.path.read_text(encoding="utf-8")
             if not found.document_id:
                 raise BadDocument("its name has no letter or digit to make an id of")
