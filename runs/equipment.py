@@ -19,16 +19,18 @@ from gatekeeper.canonical import MalformedRules
 from gatekeeper.types import RuleSet
 from prompts import active
 from prompts.catalogue import AIOPS_SET, CHAT_SET
+from runs import breakers
+from runs.breakers import CountedBreaker
 from runs.clock import SystemClock
 from runs.errors import ConfigurationError
-from runs.harness.ports import ChatModel, Role
+from runs.harness.ports import Breaker, ChatModel, Role
 from runs.harness.run import Limits, Prompt
 from runs.knowledge.index import KnowledgeIndex
 from runs.library import SHELF
 from runs.llm.select import build_models, close_models
 from runs.models.run import Trigger
 from runs.orm import run_in_orm
-from runs.tools.breaker import Breakers, CircuitBreaker
+from runs.tools.breaker import Breakers
 from runs.tools.recorded import recorded_now
 from runs.tools.registry import Sources, ToolRegistry, build_registry, new_client
 
@@ -54,7 +56,7 @@ class Prepared:
 
     models: Mapping[Role, ChatModel]
     registry: ToolRegistry
-    breakers: Mapping[str, CircuitBreaker]
+    breakers: Mapping[str, Breaker]
     prompts: Mapping[Role, Prompt]
     prompt_set_version: str
     rule_set: RuleSet
@@ -79,6 +81,12 @@ class Equipment:
     def limits(self) -> Limits:
         return limits_of(settings.SUPERBIZ)
 
+    def tools_left_alone(self) -> list[str]:
+        """Tools that no run of this process asks now, because their source failed again and again."""
+        states = self._breakers.states()
+        breakers.show(states)
+        return breakers.left_alone(states)
+
     async def open(self) -> None:
         """Open the models before a run waits for them: to load a provider's library takes a second and more.
 
@@ -100,7 +108,7 @@ class Equipment:
         return Prepared(
             models=models,
             registry=registry,
-            breakers={name: self._breakers.of(name) for name in registry.names},
+            breakers={name: CountedBreaker(name, self._breakers.of(name)) for name in registry.names},
             prompts=stored.prompts,
             prompt_set_version=stored.prompt_set_version,
             rule_set=stored.rule_set,

@@ -8,6 +8,7 @@ and keep a slower way to find out: the web hub polls, the worker's heartbeat re-
 import asyncio
 import contextlib
 import functools
+import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -34,6 +35,9 @@ PUBLISH_TIMEOUT_S = 0.25
 QUIET_AFTER_FAILURE_S = 1.0
 WORKERS = "superbiz:workers"
 WORKER_SILENT_AFTER_S = 8.0
+# The tools that a worker leaves alone, as JSON; the worker's name follows.
+TOOLS_TOLD_FOR_S = 8
+TOOLS_OF_WORKER = "superbiz:tools-left-alone:"
 
 POLL_S = 5.0
 RECONNECT_S = (0.1, 2.0)
@@ -75,6 +79,11 @@ class _Publisher:
                 self._quiet_until = time.monotonic() + QUIET_AFTER_FAILURE_S
             log.warning("redis did not take a message", error=type(error).__name__)
 
+    def tools_left_alone(self) -> list[str]:
+        names = self.workers()
+        told = self._client.mget([TOOLS_OF_WORKER + name for name in names]) if names else []
+        return sorted({tool for tools in told if tools for tool in json.loads(tools)})
+
     def workers(self) -> list[str]:
         newer = time.time() - WORKER_SILENT_AFTER_S
         return [str(name) for name in self._client.zrangebyscore(WORKERS, newer, "+inf")]
@@ -95,12 +104,16 @@ def publish_cancel(run_id: str) -> None:
     _publisher().publish(CANCEL, [run_id])
 
 
-def announce_worker(name: str) -> None:
-    """Say that this process serves runs; to be said again every few seconds. Never raises."""
+def announce_worker(name: str, left_alone: Sequence[str] = ()) -> None:
+    """Say that this process serves runs, and which tools it leaves alone; to be said again every few seconds.
+
+    Never raises.
+    """
     now = time.time()
     _publisher().send(
         lambda pipeline: (
             pipeline.zadd(WORKERS, {name: now}),
+            pipeline.set(TOOLS_OF_WORKER + name, json.dumps(list(left_alone)), ex=TOOLS_TOLD_FOR_S),
             pipeline.zremrangebyscore(WORKERS, "-inf", now - 10 * WORKER_SILENT_AFTER_S),
         )
     )
@@ -108,12 +121,17 @@ def announce_worker(name: str) -> None:
 
 def withdraw_worker(name: str) -> None:
     """Say that this process serves runs no more. Never raises."""
-    _publisher().send(lambda pipeline: pipeline.zrem(WORKERS, name))
+    _publisher().send(lambda pipeline: (pipeline.zrem(WORKERS, name), pipeline.delete(TOOLS_OF_WORKER + name)))
 
 
 def workers() -> list[str]:
     """Names of the processes that serve runs now. Raises `redis.RedisError` when Redis does not answer."""
     return _publisher().workers()
+
+
+def tools_left_alone() -> list[str]:
+    """Tools that at least one worker does not ask now. Raises `redis.RedisError` when Redis does not answer."""
+    return _publisher().tools_left_alone()
 
 
 async def subscribe(channels: Sequence[str]) -> AsyncIterator[Message]:

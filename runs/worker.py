@@ -32,6 +32,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 HEARTBEAT_S = 2.0
+HEARTBEAT_RETRY_S = 0.25
 CLOSE_S = 6.0
 
 
@@ -110,14 +111,16 @@ class WorkerLoop:
 
     async def _beat(self) -> None:
         while True:
+            pause = HEARTBEAT_S
             try:
                 await self._keep_leases()
             except Error as error:
                 log.warning("heartbeat failed", error=type(error).__name__)
+                pause = HEARTBEAT_RETRY_S
             if self._announce and not self._holdings.closing:
-                await asyncio.to_thread(live.announce_worker, self.name)
+                await asyncio.to_thread(live.announce_worker, self.name, self._equipment.tools_left_alone())
             await self._reap_when_full()
-            await asyncio.sleep(HEARTBEAT_S)
+            await asyncio.sleep(pause)
 
     async def _reap_when_full(self) -> None:
         """With every thread taken by a run, the reaper's task would wait behind the very runs it looks after."""

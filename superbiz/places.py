@@ -3,7 +3,7 @@
 var/
   secret_key             the generated secret key (0600)
   postgres/ valkey/      data of the embedded servers
-  run/                   sockets, locks, services.json, processes.json
+  run/                   sockets, locks, services.json, processes.json, metrics/
   log/                   one log file a process
   beat/                  the beat schedule
 """
@@ -74,6 +74,11 @@ class Places:
     def processes_file(self) -> Path:
         """The processes that were started here, so that a later start can end what a killed one left."""
         return self.run / "processes.json"
+
+    @property
+    def metrics(self) -> Path:
+        """Where the processes of a running `up` keep their metrics, so that one of them can show all."""
+        return self.run / "metrics"
 
     @property
     def sockets(self) -> Path:

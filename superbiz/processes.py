@@ -1,11 +1,15 @@
 """The process manager behind `manage.py up`: web, worker and beat, watched, restarted and stopped in order."""
 
 import asyncio
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from prometheus_client.multiprocess import mark_process_dead
 
 from superbiz.embedded import EmbeddedServers, ServiceError
 from superbiz.env import Env
@@ -19,13 +23,27 @@ STEADY_AFTER_S = 60.0
 # One worker in most instances: it has nobody to gossip or mingle with.
 WORKER_OPTIONS = ("-P", "threads", "--without-gossip", "--without-mingle")
 
+# Read by prometheus_client when it is imported: metrics are kept in files of this folder.
+SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
+
 Say = Callable[[str], None]
+
+
+def _empty(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    Path(folder).mkdir()
 
 
 def programs(env: Env, extra_env: dict[str, str]) -> dict[str, Program]:
     """The three children by name, in the order in which they are stopped."""
     places = Places(env.var)
-    common = {**extra_env, "SUPERBIZ_VAR": str(env.var), "PORT": str(env.port), "PYTHONUNBUFFERED": "1"}
+    common = {
+        **extra_env,
+        SHARED_METRICS: str(places.metrics),
+        "SUPERBIZ_VAR": str(env.var),
+        "PORT": str(env.port),
+        "PYTHONUNBUFFERED": "1",
+    }
     celery = (sys.executable, "-m", "celery", "-A", "superbiz", "--quiet")
 
     def program(name: str, argv: Sequence[str], stop: tuple[tuple[signal.Signals, float], ...]) -> Program:
@@ -75,6 +93,8 @@ class Supervisor:
 
     def start(self, program: Program) -> None:
         """Start a child and keep it running from now on. Raises `OSError`."""
+        if not self._children:  # the first one: counting begins anew
+            _empty(program.env[SHARED_METRICS])
         restarts = self._restarts.setdefault(program.name, _Restarts())
         restarts.started_at, restarts.due_at = time.monotonic(), None
         self._children[program.name] = start(program, self._record)
@@ -99,6 +119,7 @@ class Supervisor:
             restarts = self._restarts[name]
             if restarts.due_at is None:
                 stop(child, self._record)  # what is left of its group
+                mark_process_dead(child.process.pid, child.program.env[SHARED_METRICS])
                 self._announce(name, child.process.returncode, restarts.plan(now), str(child.program.log))
             elif now >= restarts.due_at:
                 self.start(child.program)

@@ -21,6 +21,16 @@ def test_readiness_names_what_is_missing() -> None:
     assert (answer.status_code, answer.json()["status"]) == (200, "ready")
 
 
+def test_readiness_tells_which_tools_are_left_alone_and_stays_ready() -> None:
+    live.announce_worker("here:1", ["query_metrics"])
+    live.announce_worker("here:2", ["query_alerts", "query_metrics"])
+    answer = Client().get("/readyz")
+    assert (answer.status_code, answer.json()["toolsLeftAlone"]) == (200, ["query_alerts", "query_metrics"])
+    live.announce_worker("here:1")
+    live.withdraw_worker("here:2")
+    assert Client().get("/readyz").json()["toolsLeftAlone"] == []
+
+
 def test_a_silent_worker_is_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     live.announce_worker("here:1")
     monkeypatch.setattr(live, "WORKER_SILENT_AFTER_S", -1.0)
