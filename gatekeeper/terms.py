@@ -10,8 +10,9 @@ Texts are read as `gatekeeper.text.legible` has them, so that no character witho
 of another form hides a figure. Numbers are equal when written the same after the removal of group
 separators, of a fraction of zeros only and of the space before a unit: 1,000 = 1000, 93.0 = 93,
 50% = 50 %, 30 秒 = 30s. Nothing is converted: 30000ms is not 30 s. Leading zeros count (SQLSTATE 08006),
-and so do trailing ones after a fraction (18.10 is not 18.1). A bare number is supported by the same number with any unit; a number
-with a unit needs that unit, beside the number or in a name near it (`latency_ms=30000`).
+and so do trailing ones after a fraction (18.10 is not 18.1). A bare number is supported by the same
+number with any unit; a number with a unit needs that unit, beside the number or in a name near it
+(`latency_ms=30000`).
 """
 
 import errno
