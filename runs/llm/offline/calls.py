@@ -127,10 +127,18 @@ def _spoken(found: Sequence[Scored], situation: Situation) -> list[str]:
     return list(dict.fromkeys(words_in_order))[:MAX_SECOND_LOOK_WORDS]
 
 
-def third_look(situation: Situation, found: Sequence[Scored], names: Sequence[str]) -> list[Wanted]:
-    """Changes of what the chosen error lines name beside the service itself."""
+def third_look(
+    situation: Situation, found: Sequence[Scored], names: Sequence[str], second: Scored | None
+) -> list[Wanted]:
+    """What a second family of errors calls for; changes of what the chosen error lines name beside the service."""
     onset = onset_of(found, situation)
-    return [_changes_of(name, onset, situation) for name in names[:MAX_NAMES]]
+    wanted: list[Wanted] = []
+    if second is not None:
+        spoken = _spoken([second], situation)
+        near, end = iso(onset - LEAD - timedelta(minutes=10)), iso(situation.end)
+        wanted = [knowledge_look(situation, [second])]
+        wanted += [("query_logs", {"any_of": spoken, "start": near, "end": end, "limit": MAX_LINES})] if spoken else []
+    return wanted + [_changes_of(name, onset, situation) for name in names[:MAX_NAMES]]
 
 
 def _changes_of(name: str | None, onset: datetime, situation: Situation) -> Wanted:

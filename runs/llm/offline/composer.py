@@ -173,7 +173,10 @@ def _about(claim: AllowedClaim) -> str:
 
 
 def conclusion(found: Sorted, phrases: Phrases) -> str:
-    """At most three sentences: what fails (or what the metrics show), what changed before, what the runbook advises."""
+    """At most three sentences: what fails (or what the metrics show), what changed before, what the runbook advises.
+
+    A second symptom that was put forward as decisive too is a matter of its own: it is named beside the first.
+    """
     if not found.notable:
         if found.negatives or found.metrics or found.alerts:
             return phrases.nothing
@@ -183,8 +186,10 @@ def conclusion(found: Sorted, phrases: Phrases) -> str:
         return phrases.nothing_left
     parts: list[str] = []
     symptom = found.symptoms[0] if found.symptoms else None
+    decisive = [claim for claim in found.symptoms[1:2] if claim.critical]
     if symptom is not None:
-        parts.append(_sentence(phrases.points_to, quoted(symptom, phrases), phrases))
+        said = phrases.and_then.join(quoted(claim, phrases).rstrip(".。") for claim in [symptom, *decisive])
+        parts.append(_sentence(phrases.points_to, said, phrases))
     elif found.metrics:
         parts.append(_sentence(phrases.metrics, quoted(found.metrics[0], phrases), phrases))
     if found.changes:
@@ -193,7 +198,9 @@ def conclusion(found: Sorted, phrases: Phrases) -> str:
         said = phrases.and_then.join(quoted(claim, phrases) for claim in told)
         parts.append(_sentence(phrases.before if before else phrases.also_changed, said, phrases))
     if found.advice:
-        parts.append(_sentence(phrases.advice, quoted(found.advice[0], phrases), phrases))
+        given = found.advice[: 1 + len(decisive)]
+        said = phrases.and_then.join(quoted(claim, phrases).rstrip(".。") for claim in given)
+        parts.append(_sentence(phrases.advice, said, phrases))
     return "".join(parts).strip()
 
 

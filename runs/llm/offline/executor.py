@@ -13,7 +13,7 @@ from runs.harness.ports import AssistantMessage, ModelRequest, ToolCall, ToolSpe
 from runs.harness.wire import ExecutorClaim, ExecutorEvidence
 from runs.llm.offline import claims as wording
 from runs.llm.offline import evidence as facts
-from runs.llm.offline import selection
+from runs.llm.offline import families, selection
 from runs.llm.offline.brief import Situation, iso, payload_of, situation
 from runs.llm.offline.calls import (
     first_look,
@@ -108,8 +108,10 @@ def _next_calls(
     if turns == 0:
         return tool_calls(first_look(now), offered, earlier, turns)
     found = _symptoms(now, seen)
+    second = families.second_family(found, now)
     if turns > 1:
-        return tool_calls(third_look(now, found, _names(now, seen, found)), offered, earlier, turns) if found else ()
+        wanted = third_look(now, found, _names(now, seen, found), second)
+        return tool_calls(wanted, offered, earlier, turns) if found else ()
     others = named_services(found, _known_names(seen), now.service)
     family = selection.family_prefix(selection.moved(seen.metrics, found, now))
     lasting = selection.lasting_errors(seen.logs, now, looked_from(now))
@@ -174,13 +176,16 @@ def _proposals(now: Situation, seen: Seen) -> list[wording.Proposal]:
         return _nothing_notable(now, seen, said) if telemetry else _only_knowledge(now, seen, said)
     changes = selection.changes(seen.logs, found, now, _names(now, seen, found))
     others = selection.elsewhere(seen.logs, found, changes, now, looked_from(now))
+    second = families.second_family(found, now)
+    told = [found[0], second, *(s for s in found[1:] if s is not second)] if second else found
+    standing = families.standing(seen.logs, found, now, looked_from(now))
     wanted = selection.rare_words(found, now) | selection.rare_words(changes, now) | now.terms
     by_rank = [
-        [wording.of_log(s.fact, said, critical=i == 0) for i, s in enumerate(found[:3])],
+        [wording.of_log(s.fact, said, critical=i == 0 or s is second) for i, s in enumerate(told[:3])],
         _metrics(now, seen, moved, said),
         [wording.of_log(s.fact, said, critical=i == 0) for i, s in enumerate(changes[:3])],
-        [wording.of_log(s.fact, said) for s in others[:2]],
-        _advice(seen, wanted, said, most=2, each=1),
+        [wording.of_log(s.fact, said) for s in [*others[:2], *standing[:1]]],
+        _advice(seen, wanted, said, most=2, each=1) if second is None else _advice_on_both(now, seen, told[:2], said),
         [p for s in found[:2] if (p := wording.of_cause(s.fact, said)) is not None][:1],
         [wording.of_alert(a.ref, said) for a in selection.related_alerts(seen.alerts, found, now)[:1]],
     ]
@@ -205,6 +210,17 @@ def _advice(
         best = sorted(wording.of_passage(passage, wanted, said), key=lambda item: -item[0])[:each]
         rated += [(fit + score, proposal) for fit, proposal in best if fit >= 2]
     return [proposal for _, proposal in sorted(rated, key=lambda item: -item[0])[:most]]
+
+
+def _advice_on_both(
+    now: Situation, seen: Seen, matters: Sequence[selection.Scored], said: wording.Frames
+) -> list[wording.Proposal]:
+    """The best sentence for each of two matters, by the words of each alone."""
+    return [
+        proposal
+        for matter in matters
+        for proposal in _advice(seen, selection.rare_words([matter], now), said, most=1, each=1)
+    ]
 
 
 def _only_knowledge(now: Situation, seen: Seen, said: wording.Frames) -> list[wording.Proposal]:

@@ -8,9 +8,8 @@ from runs.llm.offline.names import mentions, names_in, names_of
 
 
 def line(text: str, file: str = "") -> LogFact:
-    return LogFact(
-        Ref("inv_1", "query_logs", "$.lines[0].text", text, {}), read(text), "ERROR", None, None, 1, file, ""
-    )
+    ref = Ref("inv_1", "query_logs", "$.lines[0].text", text, {})
+    return LogFact(ref, read(text), "ERROR", None, None, 1, file, "")
 
 
 @pytest.mark.parametrize(
