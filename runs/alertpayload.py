@@ -2,7 +2,9 @@
 
 Format: https://prometheus.io/docs/alerting/latest/configuration/#webhook_config. Read leniently, because
 many senders imitate it: any envelope field may be missing, a group key may be a number, an alert may lack its
-fingerprint, status or times. What is kept is bounded, and holds no character that PostgreSQL refuses.
+fingerprint, status or times. What is kept is bounded, and holds no character that PostgreSQL refuses and none of
+the secrets that people put into labels and annotations. Two alerts that differ in a secret alone are still two: a
+fingerprint is made of what was sent.
 """
 
 import hashlib
@@ -14,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from runs.harness.run import AlertSubject
+from runs.tools.redaction import clean, clean_json
 
 MAX_ALERTS = 500
 MAX_LABELS = 64
@@ -103,25 +106,27 @@ def read_notice(value: Any) -> Notice:
         raise BadPayload(422, "TOO_MANY_ALERTS", f"A body may hold {MAX_ALERTS} alerts at most.")
     key = value.get("groupKey")
     return Notice(
-        group_key="" if key is None else text(key, MAX_GROUP_KEY),
+        group_key="" if key is None else clean(text(key, MAX_GROUP_KEY))[:MAX_GROUP_KEY],
         alerts=tuple(read_alert(alert, envelope=value) for alert in alerts),
     )
 
 
 def read_alert(alert: Mapping[str, Any], envelope: Mapping[str, Any]) -> IncomingAlert:
     """One alert; what it lacks comes from the envelope's common labels and annotations."""
-    labels = _texts(envelope.get("commonLabels")) | _texts(alert.get("labels"))
-    annotations = _texts(envelope.get("commonAnnotations")) | _texts(alert.get("annotations"))
+    sent = _texts(envelope.get("commonLabels")) | _texts(alert.get("labels"))
+    labels = _without_secrets(sent)
+    annotations = _without_secrets(_texts(envelope.get("commonAnnotations")) | _texts(alert.get("annotations")))
     status = alert.get("status") or envelope.get("status")
+    name = labels.get("alertname") or clean(text(alert.get("alertname") or UNNAMED, MAX_NAME))
     subject = AlertSubject(
-        alertname=(labels.get("alertname") or text(alert.get("alertname") or UNNAMED, MAX_NAME))[:MAX_NAME],
+        alertname=name[:MAX_NAME],
         severity=(labels.get("severity") or annotations.get("severity") or "")[:MAX_SEVERITY],
         status="resolved" if isinstance(status, str) and status.strip().lower() == "resolved" else "firing",
         starts_at=moment(alert.get("startsAt")),
         labels=labels,
         annotations=annotations,
-        generator_url=text(alert.get("generatorURL") or "", MAX_URL),
-        fingerprint=_fingerprint(alert.get("fingerprint"), labels),
+        generator_url=clean(text(alert.get("generatorURL") or "", MAX_URL))[:MAX_URL],
+        fingerprint=_fingerprint(alert.get("fingerprint"), sent),
     )
     return IncomingAlert(subject=subject, ends_at=moment(alert.get("endsAt")))
 
@@ -146,6 +151,12 @@ def _texts(value: Any) -> dict[str, str]:
         return {}
     items = list(value.items())[:MAX_LABELS]
     return {text(key, MAX_KEY): text("" if item is None else item, MAX_VALUE) for key, item in items}
+
+
+def _without_secrets(texts: dict[str, str]) -> dict[str, str]:
+    """A mask may be longer than what it hides, so the bounds are kept anew."""
+    cleaned: dict[str, str] = clean_json(texts)
+    return {key[:MAX_KEY]: value[:MAX_VALUE] for key, value in cleaned.items()}
 
 
 def moment(value: Any) -> datetime | None:

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.alertpayload import BadPayload, moment, query_text, read_json, read_notice, severity_rank
+from runs.alertpayload import (
+    MAX_URL,
+    MAX_VALUE,
+    BadPayload,
+    moment,
+    query_text,
+    read_alert,
+    read_json,
+    read_notice,
+    severity_rank,
+)
 from runs.harness.run import AlertSubject
 
 ALERT = {
@@ -161,3 +171,53 @@ def test_severities_are_ordered() -> None:
 )
 def test_the_question_names_alert_place_and_summary(labels: Any, annotations: Any, query: str) -> None:
     assert query_text(AlertSubject(alertname="HighErrorRate", labels=labels, annotations=annotations)) == query
+
+
+LEAKY = {
+    "alertname": "SignInFails",
+    "service": "checkout-api",
+    "dsn": "postgres://app:S3cretPw9@db/orders",
+    "api_token": "abcdef0123456789",
+}
+LEAKY_NOTES = {
+    "summary": "password=hunter2Secret99 was refused",
+    "description": "Authorization: Bearer abcdefghijklmnop12345678",
+}
+SECRETS = ("S3cretPw9", "abcdef0123456789", "hunter2Secret99", "abcdefghijklmnop12345678", "graphKey0123456")
+
+
+def test_secrets_are_masked_before_anything_is_kept() -> None:
+    body = {
+        "groupKey": '{}:{dsn="postgres://app:S3cretPw9@db/orders"}',
+        "commonAnnotations": LEAKY_NOTES,
+        "alerts": [{"labels": LEAKY, "generatorURL": "http://prometheus:9090/graph?token=graphKey0123456&g0.expr=up"}],
+    }
+    notice = read_notice(body)
+    subject = notice.alerts[0].subject
+    kept = "\n".join([notice.group_key, subject.model_dump_json(), query_text(subject)])
+    assert [secret for secret in SECRETS if secret in kept] == []
+    assert subject.labels["dsn"] == "postgres://app:[redacted]@db/orders"
+    assert subject.labels["api_token"] == "[redacted]"
+    assert query_text(subject) == "SignInFails on checkout-api: password=[redacted] was refused"
+    assert subject.generator_url.endswith("&g0.expr=up")
+
+
+def test_a_name_beside_the_labels_is_masked_too() -> None:
+    subject = read_alert({"alertname": "token=abcdef0123456789 expired", "labels": {}}, {}).subject
+    assert subject.alertname == "token=[redacted] expired"
+
+
+def test_alerts_that_differ_in_a_secret_alone_stay_two() -> None:
+    one, other = (
+        read_alert({"labels": {**LEAKY, "api_token": value}}, {}) for value in ("first-0123456", "other-0123456")
+    )
+    assert one.subject.labels == other.subject.labels
+    assert one.fingerprint != other.fingerprint
+
+
+def test_masks_do_not_grow_over_the_bounds() -> None:
+    values = " ".join(["password=abc1"] * 200)[:MAX_VALUE]
+    subject = read_alert({"labels": {"x": values}, "generatorURL": "http://a/?" + "&token=a1b2c3d4" * 200}, {}).subject
+    assert len(subject.labels["x"]) == MAX_VALUE
+    assert len(subject.generator_url) <= MAX_URL
+    assert "a1b2c3d4" not in subject.generator_url
