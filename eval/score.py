@@ -12,7 +12,7 @@ from typing import Any
 
 from gatekeeper.text import fold
 from gatekeeper.types import NO_EVIDENCE_PATH, Citation, Claim, ClaimKind, Verdict
-from runs.harness.release import proves_absence
+from runs.harness.absence import proves_absence
 
 # What may be said of a healthy service beside "this query found nothing": that a value stayed where it was.
 NEUTRAL = re.compile(

@@ -163,7 +163,7 @@ def _stated(usage: Usage | None) -> Usage | None:
     if usage is None:
         return None
     figures = (usage.input_tokens, usage.output_tokens)
-    return usage if all(isinstance(n, int) and 0 <= n <= MOST_TOKENS_A_CALL for n in figures) else None
+    return usage if all(type(n) is int and 0 <= n <= MOST_TOKENS_A_CALL for n in figures) else None
 
 
 def _code_of(error: Exception) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from gatekeeper.types import Claim, SourceKind, Verdict
 from runs.errors import BudgetExhausted, ModelError
-from runs.harness import aiopsrules, drafts, inputs, release, verification
+from runs.harness import absence, aiopsrules, drafts, inputs, release, verification
 from runs.harness.asking import ask
 from runs.harness.context import LABEL_LIMIT, RunContext
 from runs.harness.digest import content_digest
@@ -45,6 +45,7 @@ async def conclude(ctx: RunContext, gated: Gated) -> Conclusion:
     judgement = Judgement(gated.verdict, gated.claims)
     if gated.claims:
         await _verify(ctx, judgement)
+        _leave_unsayable(judgement)
     else:
         judgement.reason = "no claim held up against the evidence on record"
     _hold_to_rules(ctx, judgement)
@@ -74,8 +75,13 @@ async def _verify(ctx: RunContext, judgement: Judgement) -> None:
         judgement.notes.append("The semantic check did not keep to its contract, so it counts as weak.")
     if judged.verdict is Verdict.REJECT:
         judgement.reason = "the semantic check rejected what the evidence was said to show"
-    sayable = release.sayable(supported)
-    if len(sayable) < len(supported):
+    judgement.claims = supported
+
+
+def _leave_unsayable(judgement: Judgement) -> None:
+    """Also where the verifier did not run: what may not be said is not a question of how well it was checked."""
+    sayable = absence.sayable(judgement.claims)
+    if len(sayable) < len(judgement.claims):
         judgement.verdict = Verdict.worst(judgement.verdict, Verdict.LOW_CONFID)
         judgement.notes.append("A claim that took an empty search for proof of absence was left out.")
     judgement.claims = sayable
@@ -220,7 +226,7 @@ def _safe_content(ctx: RunContext, judgement: Judgement, *, low: bool) -> SafeCo
     if judgement.released is not None:
         headline = (
             "Nothing notable was found by these searches"
-            if release.only_negative(judgement.claims)
+            if absence.only_negative(judgement.claims)
             else ("A diagnosis was released" + (" at low confidence" if low else ""))
         )
         reason = "Every released claim cites evidence that is on record."

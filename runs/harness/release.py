@@ -5,14 +5,14 @@ that those claims (or the input) lack, and do not turn "this query found nothing
 absence. What does not hold is replaced by the claims' own words.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gatekeeper.terms import Source, unsupported_terms
 from gatekeeper.text import fold
-from gatekeeper.types import Claim, ClaimKind, SourceKind, Verdict
+from gatekeeper.types import Claim, SourceKind, Verdict
+from runs.harness.absence import proves_absence, says_too_much
 from runs.harness.context import KeptInvocation
 from runs.harness.run import (
     PublishedClaim,
@@ -30,25 +30,6 @@ SCOPE_CHARS = 1000
 LIMITATION_CHARS = 500
 QUERY_CHARS = 2000
 NO_WORDS = ComposerOutput(conclusion="", scope="", statements=[], limitations=[])
-
-PROOF_OF_ABSENCE = re.compile(
-    r"""
-    \brul(?:e[sd]?|ing)\s+(?:(?!tim(?:e|ed|es|ing)\b|r[au]ns?\b)\w+\s+){0,3}out\b
-  | \bconfirm(?:ed|s)?\s+(?:that\s+)?(?:there\s+(?:is|are|was|were)\s+)?(?:none|no\b|not\b|nothing|(?:the\s+)?absence)
-  | \b(?:is|are|was|were|be|been|definitely|certainly|safely)\s+excluded\b
-  | \bcan\s+(?!not\b)(?:\w+\s+)?exclude\b
-  | \bproof\s+of\s+absence
-  | \b(?:prov(?:es?|en|ed)|proof)\s+(?:that\s+)?(?:there\s+(?:is|are|was|were)\s+)?(?:no\b|not\b|nothing)
-  | \bdefinitely\s+(?:no\b|not\b|nothing)
-  | 已?(?<!故障)排除(?!故障) | 确认(?:没有|无(?!误)|不存在|并?未) | 证明(?:没有|无|不存在|并?未) | 肯定(?:没有|不是|无)
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-_DENIED = re.compile(
-    r"(?:(?:\bnot|n't|\bno|\bnever|\bnor|cannot|without)\b(?!\s+(?:doubt|question|only)\b)\s*(?:\w+\s+){0,2}"
-    r"|(?:不|没有|没|无法|难以|未|尚未)(?:完全|能够?|可以?|被|曾|得到)*\s*)$",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +57,6 @@ class Released:
     proposed: int
     kept: int
     dropped: tuple[str, ...] = field(default_factory=tuple)
-
-
-def proves_absence(text: str, claims: Iterable[Claim]) -> bool:
-    """Whether a text says that something was ruled out or confirmed absent.
-
-    Denying to do so is fine, and so are words that stand in the excerpts of `claims` which found something.
-    """
-    folded = fold(text)
-    found = [
-        fold(item.evidence_excerpt).lower()
-        for claim in claims
-        if claim.kind is not ClaimKind.NEGATIVE_OBSERVATION
-        for item in claim.evidence
-    ]
-    return any(
-        not _DENIED.search(folded[max(0, match.start() - 24) : match.start()])
-        and not any(match.group().lower() in excerpt for excerpt in found)
-        for match in PROOF_OF_ABSENCE.finditer(folded)
-    )
 
 
 def unsupported_words(text: str, claims: Iterable[Claim], input_texts: Iterable[str]) -> list[str]:
@@ -146,7 +108,7 @@ def _fault(text: str, claim_ids: list[str], allowed: Mapping[str, Claim], input_
         return "STATEMENT_NAMES_UNKNOWN_CLAIM"
     if unsupported_words(text, [allowed[id_] for id_ in claim_ids], input_texts):
         return "STATEMENT_ADDS_FACT"
-    if proves_absence(text, [allowed[id_] for id_ in claim_ids]):
+    if says_too_much(text, [allowed[id_] for id_ in claim_ids]):
         return "STATEMENT_PROVES_ABSENCE"
     return None
 
@@ -219,15 +181,6 @@ def _bounded(limitations: list[str]) -> list[str]:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def sayable(claims: Iterable[Claim]) -> tuple[Claim, ...]:
-    """The claims whose own text does not turn a query that found nothing into proof of absence."""
-    return tuple(claim for claim in claims if not proves_absence(claim.claim_text, (claim,)))
-
-
-def only_negative(claims: Iterable[Claim]) -> bool:
-    return all(claim.kind is ClaimKind.NEGATIVE_OBSERVATION for claim in claims)
 
 
 def as_json(result: PublishedResult) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from pytest_django.fixtures import Settings
 from gatekeeper.types import ClaimKind
 from runs import intake
 from runs.alertpayload import read_notice
+from runs.harness.absence import proves_absence
 from runs.harness.pipeline import drive as drive_pipeline
-from runs.harness.release import proves_absence
 from runs.harness.run import Conclusion, Kit, RunInput
 from runs.ids import SeededIds
 from runs.models import DiagnosisRun

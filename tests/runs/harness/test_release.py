@@ -10,7 +10,7 @@ from runs.harness import release as releasing
 from runs.harness.context import KeptInvocation
 from runs.harness.events import InvocationRecord
 from runs.harness.ports import SourceDocument
-from runs.harness.release import Material, only_negative, proves_absence, release, sayable, unsupported_words
+from runs.harness.release import Material, release, unsupported_words
 from runs.harness.wire import ComposerOutput
 from tests.runs.harness.world import NOW
 
@@ -149,89 +149,7 @@ def test_own_texts_that_do_not_hold_are_dropped(field: str, text: Any, why: str)
     assert str(text) not in released.result.model_dump_json()
 
 
-# ---- wording of absence ---------------------------------------------------------------------
-
-PROOFS = [
-    "A deadlock is ruled out.",
-    "This rules out a deadlock.",
-    "We can rule the network out.",
-    "We can rule the whole network out.",
-    "Ruling out DNS, the pool remains.",
-    "Network issues are without doubt ruled out.",
-    "DNS was not only ruled out but forgotten.",
-    "Confirmed none.",
-    "It is confirmed that there are no errors.",
-    "The logs confirm nothing was lost.",
-    "This confirms the absence of errors.",
-    "A leak is excluded.",
-    "A leak has been excluded.",
-    "A leak can be excluded.",
-    "We can safely exclude a leak.",
-    "This is proof of absence.",
-    "This proves that there was no deadlock.",
-    "There are definitely no errors.",
-    "已排除死锁。",
-    "排除了网络问题。",
-    "可以排除内存泄漏。",
-    "能够排除内存泄漏",
-    "确认没有错误。",
-    "确认无异常。",
-    "确认不存在死锁。",
-    "证明没有死锁。",
-    "肯定没有丢失数据。",
-    "确认并未发生重启。",
-    "RULED  OUT: DNS",
-    "ｒｕｌｅｄ　ｏｕｔ",
-]
-
-NO_PROOFS = [
-    "A deadlock cannot be ruled out.",
-    "A deadlock has not been ruled out.",
-    "This does not rule out a deadlock.",
-    "DNS was never fully ruled out.",
-    "We cannot exclude a leak.",
-    "A leak can not be excluded.",
-    "We can not exclude a leak.",
-    "This is not proof of absence.",
-    "The search found nothing.",
-    "No line of the log mentions a deadlock.",
-    "The rule timed out.",
-    "An excluded path is listed in the config.",
-    "尚未排除死锁。",
-    "不能排除网络问题。",
-    "无法排除网络问题。",
-    "不排除内存泄漏。",
-    "没有完全排除死锁。",
-    "故障排除手册建议重启。",
-    "查询没有找到结果。",
-    "确认无误后重启。",
-]
-
-
-@pytest.mark.parametrize("text", PROOFS)
-def test_wording_that_proves_absence(text: str) -> None:
-    assert proves_absence(text, ())
-
-
-@pytest.mark.parametrize("text", NO_PROOFS)
-def test_wording_that_does_not(text: str) -> None:
-    assert not proves_absence(text, ())
-
-
-def test_words_of_a_log_may_be_repeated() -> None:
-    quoted = made("c3", "The log says so.", "health check: disk failure ruled out by controller")
-    assert not proves_absence("A disk failure was ruled out by the controller.", (quoted,))
-    assert proves_absence("A disk failure was ruled out by the controller.", (EMPTY,))
-
-
-def test_only_claims_that_prove_no_absence_may_be_said() -> None:
-    proof = made("n2", "A deadlock is ruled out.", "found nothing", kind=ClaimKind.NEGATIVE_OBSERVATION)
-    assert sayable((POOL, proof, EMPTY)) == (POOL, EMPTY)
-
-
-@pytest.mark.parametrize(("claims", "only"), [((EMPTY,), True), ((EMPTY, POOL), False), ((POOL,), False)])
-def test_a_report_of_empty_searches_is_known_as_one(claims: tuple[Claim, ...], only: bool) -> None:
-    assert only_negative(claims) is only
+# ---- the words that leave ------------------------------------------------------------------
 
 
 def test_unsupported_words_are_named() -> None:

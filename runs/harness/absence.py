@@ -1,0 +1,115 @@
+"""What an empty search may be made to say: that it found nothing, and never that nothing is there. Pure."""
+
+import re
+from collections.abc import Iterable
+
+from gatekeeper.text import fold, legible
+from gatekeeper.types import Claim, ClaimKind
+
+_THERE_IS_NO = (
+    r"(?:there\s+(?:is|are|was|were|has\s+been|have\s+been)\s+)?(?:no\b|none\b|not\b|nothing|(?:the\s+)?absence)"
+)
+_CAUSE = r"(?:(?:an?|the)\s+)?(?:\w+\s+){0,2}(?:cause|culprit|suspect|source|reason|factor|explanation|possibility)"
+
+PROOF_OF_ABSENCE = re.compile(
+    rf"""
+    \brul(?:e[sd]?|ing)[\s-]+(?:(?!tim(?:e|ed|es|ing)\b|r[au]ns?\b)\w+\s+){{0,3}}out\b
+  | \bconfirm(?:ed|s)?\s*[:;,-]?\s*(?:that\s+)?{_THERE_IS_NO}
+  | \b(?:verified|we\s+verify|established|(?:is|are|it's|was)\s+certain)\s*[:;,-]?\s*(?:that\s+)?{_THERE_IS_NO}
+  | \bverified\s+(?:to\s+be\s+)?(?:as\s+)?(?:healthy|fine|absent)
+  | \babsence\s+of\s+(?:\w+\s+){{1,4}}(?:is|was|has\s+been|can\s+be)\s+(?:established|confirmed|certain|proven|shown)
+  | \b(?:is|are|was|were|be|been|definitely|certainly|safely)\s+excluded\b
+  | \bcan\s+(?!not\b)(?:\w+\s+)?exclude\b
+  | \bcan\s+(?!not\b)(?:\w+\s+)?be\s+(?:\w+\s+)?(?:dismissed|discounted|eliminated)\b
+  | \b(?:eliminat|dismiss|discount|exclud)(?:e[sd]?|es|ing|ed|s)?\s+(?:(?!as\b)\w+\s+){{0,3}}as\s+{_CAUSE}
+  | \b(?:can(?:not|\s+not|['’]t)|could\s*(?:not|n['’]t))\s+(?:possibly\s+)?(?:be|have\s+been)\s+
+    (?:{_CAUSE}|to\s+blame|at\s+fault|responsible)
+  | \bproof\s+of\s+absence
+  | \b(?:prov(?:es?|en|ed)|proof)\s*[:;,-]?\s*(?:that\s+)?{_THERE_IS_NO}
+  | \bdefinitely\s+(?:no\b|not\b|nothing)
+  | 已?(?<!故障)排除(?!故障) | (?:确认|确定|核实|验证|查明|断定|证明|证实)了?(?:没有|无(?!误)|不存在|并?未)
+  | 肯定(?:没有|不是|无) | 不可能(?:是|为)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_DENIED = re.compile(
+    r"(?:(?:\bnot|n['’]t|\bno|\bnever|\bnor|cannot|without)\b(?!\s+(?:doubt|question|only)\b)\s*(?:\w+\s+){0,2}"
+    r"|(?:不|没有|没|无法|难以|未|尚未)(?:完全|能够?|可以?|被|曾|得到)*\s*)$",
+    re.IGNORECASE,
+)
+# Of a search that found nothing this is as much a proof of absence as "no fault exists".
+_WELL = re.compile(
+    r"\b(?:is|are|was|were|remains?|stays?|looks?|seems?|works?|runs?)\s+(?:\w+\s+){0,2}?"
+    r"(?:healthy|fine|ok|okay|normal(?:ly)?|well|unaffected|innocent|intact|safe|clean)\b"
+    r"|(?<!不)(?:正常|健康|良好|完好)|(?:没有|无)(?:任何)?问题",
+    re.IGNORECASE,
+)
+_WELL_DENIED = re.compile(
+    r"(?:\b(?:not?|never|cannot)|n['’]t)\s+(?:\w+\s+){0,2}?"
+    r"(?:mean|say|show|pro(?:ve|of)|imply|tell|follow|indicate|known?|sign|evidence)\b"
+    r"|\b(?:whether|if)\b|不(?:能|足以)?(?:说明|代表|意味|证明|表示|等于|表明)|是否|并非|未必|不一定",
+    re.IGNORECASE,
+)
+_SEARCH = re.compile(
+    r"\b(?:found|finds?|finding|return(?:s|ed|ing)?|match(?:es|ed|ing)?|quer(?:y|ies|ied)|search(?:es|ed|ing)?"
+    r"|scan(?:s|ned|ning)?|look(?:s|ed)?\s+(?:up|for|at|through)|lookup|yield(?:s|ed)?|came\s+back|results?|hits?"
+    r"|query_\w+|lookup_\w+)\b"
+    r"|\bno\b[^.;]*\b(?:lines?|entry|entries|records?|rows?|samples?|series|documents?|messages?)\b"
+    r"|查询|查找|查到|搜索|检索|扫描|未发现|没有发现|未见|找到|没找到|未返回|没有返回|匹配|命中|结果",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!?;。！？；\n]")
+
+
+def proves_absence(text: str, claims: Iterable[Claim]) -> bool:
+    """Whether a text says that something was ruled out or confirmed absent.
+
+    Denying to do so is fine, and so are words that stand in the excerpts of `claims` which found something. Where
+    all of `claims` found nothing, that something is well is said too much as well.
+    """
+    said = legible(fold(text))
+    claims = tuple(claims)
+    found = [
+        legible(fold(item.evidence_excerpt)).lower()
+        for claim in claims
+        if claim.kind is not ClaimKind.NEGATIVE_OBSERVATION
+        for item in claim.evidence
+    ]
+    if any(
+        not _DENIED.search(said[max(0, match.start() - 24) : match.start()])
+        and not any(match.group().lower() in excerpt for excerpt in found)
+        for match in PROOF_OF_ABSENCE.finditer(said)
+    ):
+        return True
+    if not claims or not only_negative(claims):
+        return False
+    return any(not _WELL_DENIED.search(_sentence_before(said, match.start())) for match in _WELL.finditer(said))
+
+
+def worded_as_search(text: str) -> bool:
+    """Whether a text tells what a search gave ("found no line"), not how things are ("no deadlock exists")."""
+    return _SEARCH.search(legible(fold(text))) is not None
+
+
+def says_too_much(text: str, claims: Iterable[Claim]) -> bool:
+    """Whether a text makes more of empty searches than that they were empty.
+
+    What rests on nothing but empty searches has to be worded as their result.
+    """
+    claims = tuple(claims)
+    if claims and only_negative(claims) and not worded_as_search(text):
+        return True
+    return proves_absence(text, claims)
+
+
+def sayable(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The claims whose own text does not turn a query that found nothing into proof of absence."""
+    return tuple(claim for claim in claims if not says_too_much(claim.claim_text, (claim,)))
+
+
+def only_negative(claims: Iterable[Claim]) -> bool:
+    return all(claim.kind is ClaimKind.NEGATIVE_OBSERVATION for claim in claims)
+
+
+def _sentence_before(text: str, end: int) -> str:
+    return _SENTENCE_END.split(text[:end])[-1]
