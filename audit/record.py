@@ -7,7 +7,7 @@ from audit.chain import Ledgers, Row
 from audit.models import AgentReasoning, AgentStep, ModelCallRow, ToolInvocation, TraceEvent, TraceHead
 from runs.models import DiagnosisRun
 
-STORED_FRAME_FIELDS = (*chain.FRAME_FIELDS, "previous_hash", "hash")
+STORED_FRAME_FIELDS = (*chain.FRAME_FIELDS, "previous_hash", "hash", "legacy")
 RUN_CLOSING_FIELDS = ("trace_event_count", "trace_head_hash")
 HEAD_FIELDS = ("run_id", "sequence_no", "hash", "events", "steps", "tool_invocations", "model_calls", "closed")
 
@@ -37,11 +37,13 @@ def load_record(run_id: str) -> Record:
     """Seven queries, whatever the run holds."""
     of_run = {"run_id": run_id}
     frames = TraceEvent.objects.filter(**of_run).order_by("sequence_no", "id").values(*STORED_FRAME_FIELDS)
-    steps = AgentStep.objects.filter(**of_run).order_by("step_index", "id").values(*chain.STEP_FIELDS)
-    reasoning = AgentReasoning.objects.filter(**of_run).order_by("id").values(*chain.REASONING_FIELDS)
-    calls = ModelCallRow.objects.filter(**of_run).order_by("id").values(*chain.CALL_FIELDS)
+    steps = AgentStep.objects.filter(**of_run).order_by("step_index", "id").values(*chain.STEP_FIELDS, "legacy")
+    reasoning = AgentReasoning.objects.filter(**of_run).order_by("id").values(*chain.REASONING_FIELDS, "legacy")
+    calls = ModelCallRow.objects.filter(**of_run).order_by("id").values(*chain.CALL_FIELDS, "legacy")
     invocations = (
-        ToolInvocation.objects.filter(**of_run).order_by("started_at", "id").values("id", *chain.INVOCATION_FIELDS)
+        ToolInvocation.objects.filter(**of_run)
+        .order_by("started_at", "id")
+        .values("id", *chain.INVOCATION_FIELDS, "legacy")
     )
     return Record(
         run_id=run_id,

@@ -10,6 +10,11 @@ What an attacker with the database's superuser can do, and what gives it away:
     a ledger row is edited or removed   the digest of the frame that answers for it
     a ledger row is inserted            the digest of its step's last frame, or of RUN_FINISHED; the head's counts
     the run's row is edited             the content digest of RUN_FINISHED
+    the head is edited                  its number, hash, counts and close are those of the frames and rows
+    a row is marked as an older one     rows of a run are never so marked
+
+Not covered: `diagnosis_run.alert_id`, `requested_by_id` and `requested_by_token_id`, which are set null when what they
+name is deleted, and `reasoning_access`, whose rows belong to no chain.
 
 Who rewrites everything up to the head is found only by a head kept elsewhere (`verify_ledger --heads`).
 """
@@ -49,7 +54,12 @@ class Problem:
 
 def verify(record: Record) -> list[Problem]:
     """The problems of a run's record; none where everything holds."""
-    return [*_chain_problems(record), *_ledger_problems(record), *_end_problems(record)]
+    return [
+        *_chain_problems(record),
+        *_ledger_problems(record),
+        *_legacy_problems(record),
+        *_end_problems(record),
+    ]
 
 
 # ---- the chain --------------------------------------------------------------------------------------------------
@@ -128,7 +138,11 @@ def _head_problems(record: Record, faulty: set[int]) -> Iterator[Problem]:
         gone = f"frames {last + 1} to {head['sequence_no']}" if head["sequence_no"] > last + 1 else f"frame {last + 1}"
         yield Problem(Fault.REMOVED, gone, "the head is ahead of the last frame")
     elif not beyond and frames and frames[-1]["hash"] != head["hash"]:
-        yield Problem(Fault.EDITED, _name(frames[-1]), "the head has another hash")
+        ended_with = record.run["trace_head_hash"] if record.run is not None else None
+        # The run's row is a second witness of which of the two was there first.
+        where = "head" if frames[-1]["hash"] == ended_with else _name(frames[-1])
+        yield Problem(Fault.EDITED, where, f"the head and {_name(frames[-1])} have different hashes")
+    yield from _head_edits(head, frames)
     counts = {
         "agent_step": (head["steps"], len(record.ledgers.steps)),
         "model_call_ledger": (head["model_calls"], len(record.ledgers.calls)),
@@ -138,6 +152,16 @@ def _head_problems(record: Record, faulty: set[int]) -> Iterator[Problem]:
         if counted != found:
             fault = Fault.REMOVED if found < counted else Fault.INSERTED
             yield Problem(fault, table, f"the head counted {counted} rows, there are {found}")
+
+
+def _head_edits(head: Row, frames: Sequence[Row]) -> Iterator[Problem]:
+    """What the head says about itself that the frames contradict."""
+    if head["events"] != head["sequence_no"]:
+        message = f"it counts {head['events']} frames and stands at frame {head['sequence_no']}"
+        yield Problem(Fault.EDITED, "head", message)
+    ended = any(frame["event_type"] == EventType.RUN_FINISHED for frame in frames)
+    if ended and not head["closed"]:
+        yield Problem(Fault.EDITED, "head", "it is open, and the record has ended")
 
 
 # ---- the ledgers ------------------------------------------------------------------------------------------------
@@ -190,6 +214,18 @@ def _closing_problem(frame: Row, where: str, reasoning: Sequence[Row], calls: Se
             Fault.EDITED, where, f"its completion, its reasoning (there is none) or its model calls ({ids}) changed"
         )
     return Problem(Fault.EDITED, where, f"its completion, its reasoning or its model calls ({ids}) changed")
+
+
+def _legacy_problems(record: Record) -> Iterator[Problem]:
+    rows = record.ledgers
+    named = [(row, _name(row)) for row in record.frames]
+    named += [(row, f"agent_step {row['id']}") for row in rows.steps]
+    named += [(row, f"agent_reasoning_audit of {row['step_id']}") for row in rows.reasoning]
+    named += [(row, f"model_call_ledger {row['call_id']}") for row in rows.calls]
+    named += [(row, f"tool_invocation {row['invocation_id']}") for row in rows.invocations]
+    for row, where in named:
+        if row["legacy"]:
+            yield Problem(Fault.EDITED, where, "it is marked as from before runs had ids, and it has a run")
 
 
 # ---- the end ----------------------------------------------------------------------------------------------------

@@ -73,7 +73,16 @@ class RuleSet(models.Model):
             models.CheckConstraint(name="gatekeeper_rule_set_number", condition=Q(number__gt=0)),
             models.CheckConstraint(name="gatekeeper_rule_set_digest", condition=Q(digest__regex=r"^[0-9a-f]{64}$")),
         ]
-        triggers = [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update | pgtrigger.Delete)]
+        triggers = [
+            pgtrigger.Protect(name="append_only", operation=pgtrigger.Update | pgtrigger.Delete),
+            pgtrigger.Trigger(
+                name="no_truncate",
+                level=pgtrigger.Statement,
+                when=pgtrigger.Before,
+                operation=pgtrigger.Truncate,
+                func="RAISE EXCEPTION 'append-only: TRUNCATE of % is refused', TG_TABLE_NAME;",
+            ),
+        ]
 
     def __str__(self) -> str:
         return str(self.number)

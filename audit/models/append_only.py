@@ -27,6 +27,19 @@ def append_only() -> pgtrigger.Trigger:
     )
 
 
+def kept() -> pgtrigger.Trigger:
+    """Refuses DELETE; for rows that move on while their run goes."""
+    return pgtrigger.Trigger(
+        name="kept",
+        when=pgtrigger.Before,
+        operation=pgtrigger.Delete,
+        func=f"""
+            {_UNLESS_PRUNING}
+            RAISE EXCEPTION 'append-only: % of % is refused', TG_OP, TG_TABLE_NAME USING ERRCODE = 'raise_exception';
+        """,
+    )
+
+
 def completed_once() -> pgtrigger.Trigger:
     """A step may be completed once: only from RUNNING, and what it was opened with stays."""
     return pgtrigger.Trigger(

@@ -6,7 +6,7 @@
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 
-from audit.models.append_only import append_only, no_truncate
+from audit.models.append_only import append_only, kept, no_truncate
 from runs.harness.events import EventType, Phase
 
 
@@ -29,6 +29,7 @@ class TraceHead(models.Model):
 
     class Meta:
         db_table = "diagnosis_trace_head"
+        triggers = [kept(), no_truncate()]
 
     def __str__(self) -> str:
         return f"{self.run_id}@{self.sequence_no}"

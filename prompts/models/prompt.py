@@ -5,6 +5,16 @@ from django.conf import settings
 from django.db import models
 
 
+def _no_truncate() -> pgtrigger.Trigger:
+    return pgtrigger.Trigger(
+        name="no_truncate",
+        level=pgtrigger.Statement,
+        when=pgtrigger.Before,
+        operation=pgtrigger.Truncate,
+        func="RAISE EXCEPTION 'append-only: TRUNCATE of % is refused', TG_TABLE_NAME;",
+    )
+
+
 class Prompt(models.Model):
     """One role's system prompt. `resource` is its shipped file, relative to the project."""
 
@@ -14,6 +24,7 @@ class Prompt(models.Model):
 
     class Meta:
         db_table = "prompt"
+        triggers = [_no_truncate()]
 
     def __str__(self) -> str:
         return self.name
@@ -43,7 +54,10 @@ class PromptVersion(models.Model):
             models.CheckConstraint(condition=models.Q(origin__in=["SHIPPED", "ADMIN"]), name="prompt_version_origin"),
             models.CheckConstraint(condition=~models.Q(text=""), name="prompt_version_has_text"),
         ]
-        triggers = [pgtrigger.Protect(name="immutable", operation=pgtrigger.Update | pgtrigger.Delete)]
+        triggers = [
+            pgtrigger.Protect(name="immutable", operation=pgtrigger.Update | pgtrigger.Delete),
+            _no_truncate(),
+        ]
 
     def __str__(self) -> str:
         return self.label
@@ -82,7 +96,10 @@ class PromptActivation(models.Model):
             # What is active: the newest row of a prompt.
             models.Index(fields=["prompt", "-id"], name="idx_activation_newest"),
         ]
-        triggers = [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update | pgtrigger.Delete)]
+        triggers = [
+            pgtrigger.Protect(name="append_only", operation=pgtrigger.Update | pgtrigger.Delete),
+            _no_truncate(),
+        ]
 
     def __str__(self) -> str:
         return f"{self.prompt_id}: {self.version_id}"

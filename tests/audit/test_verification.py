@@ -1,7 +1,9 @@
+import io
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import Error, connection, transaction
 
 from audit import chain
@@ -66,7 +68,7 @@ def frames(change: str, number: int) -> str:
 
 
 EDIT_FRAME, DROP_FRAME = "UPDATE diagnosis_trace_event SET", "DELETE FROM diagnosis_trace_event"
-EDIT_CALL = "UPDATE model_call_ledger SET"
+EDIT_CALL, EDIT_HEAD = "UPDATE model_call_ledger SET", "UPDATE diagnosis_trace_head SET"
 EDIT_RESULT = "UPDATE diagnosis_run SET published_result = jsonb_set(published_result, '{conclusion}', '\"well\"')"
 
 TAMPERINGS = [
@@ -107,9 +109,25 @@ TAMPERINGS = [
         Fault.EDITED,
         "diagnosis_run",
     ),
+    Tampering("the head's hash", f"{EDIT_HEAD} hash = repeat('0', 64) {OF_RUN}", Fault.EDITED, "head"),
+    Tampering("the head's count", f"{EDIT_HEAD} events = events + 5 {OF_RUN}", Fault.EDITED, "head"),
+    Tampering("the head opened again", f"{EDIT_HEAD} closed = false {OF_RUN}", Fault.EDITED, "head"),
+    Tampering("a head set back", f"{EDIT_HEAD} sequence_no = 7, events = 7 {OF_RUN}", Fault.INSERTED, "frame 8"),
+    Tampering("a frame's age", frames(f"{EDIT_FRAME} legacy = true", 3), Fault.EDITED, "frame 3"),
+    Tampering("a step's age", f"UPDATE agent_step SET legacy = true {OF_RUN}", Fault.EDITED, STEP_1),
     Tampering(
-        "the head's hash", f"UPDATE diagnosis_trace_head SET hash = repeat('0', 64) {OF_RUN}", Fault.EDITED, "frame 8"
+        "a thought's age",
+        f"UPDATE agent_reasoning_audit SET legacy = true {OF_RUN}",
+        Fault.EDITED,
+        "agent_reasoning_audit of stp_1",
     ),
+    Tampering(
+        "a call's age",
+        f"{EDIT_CALL} legacy = true {OF_RUN} AND attempt = 1",
+        Fault.EDITED,
+        "model_call_ledger call_stp_1_1",
+    ),
+    Tampering("an invocation's age", f"UPDATE tool_invocation SET legacy = true {OF_RUN}", Fault.EDITED, INV_A),
     Tampering("the head gone", f"DELETE FROM diagnosis_trace_head {OF_RUN}", Fault.REMOVED, "head"),
 ]
 
@@ -211,6 +229,8 @@ def test_rows_without_a_frame_are_answered_for_by_the_end() -> None:
         "TRUNCATE diagnosis_trace_event",
         "TRUNCATE agent_step",
         "TRUNCATE tool_invocation",
+        "TRUNCATE diagnosis_trace_head",
+        "DELETE FROM diagnosis_trace_head",
     ],
 )
 def test_the_database_refuses_changes(statement: str) -> None:
@@ -221,3 +241,20 @@ def test_the_database_refuses_changes(statement: str) -> None:
         cursor.execute(statement)
     assert TraceEvent.objects.filter(run=run).count() == 8
     assert AgentStep.objects.get(run=run).token_count == 120
+
+
+@pytest.mark.parametrize(
+    "table", ["prompt", "prompt_version", "prompt_activation", "gatekeeper_rule_set", "diagnosis_trace_head"]
+)
+def test_no_history_is_emptied(table: str) -> None:
+    call_command("sync_rules", stdout=io.StringIO())
+    call_command("sync_prompts", stdout=io.StringIO())
+    finished_run()
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    refusal = pytest.raises(Error, match="append-only: TRUNCATE")
+    with refusal, transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"TRUNCATE {table} CASCADE")
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM {table}")
+        assert cursor.fetchone()[0] > 0
