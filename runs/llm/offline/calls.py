@@ -13,6 +13,7 @@ from typing import Any
 from runs.harness.ports import ToolCall, ToolSpec
 from runs.llm.offline.brief import Situation, iso
 from runs.llm.offline.evidence import Answer
+from runs.llm.offline.families import identifiers
 from runs.llm.offline.loglines import compact_json
 from runs.llm.offline.selection import (
     CHANGE_REACH,
@@ -130,7 +131,8 @@ def _spoken(found: Sequence[Scored], situation: Situation) -> list[str]:
 def third_look(
     situation: Situation, found: Sequence[Scored], names: Sequence[str], second: Scored | None
 ) -> list[Wanted]:
-    """What a second family of errors calls for; changes of what the chosen error lines name beside the service."""
+    """What a second family of errors calls for; lines of any level on the tables and fields that the errors name;
+    changes of what the chosen error lines name beside the service."""
     onset = onset_of(found, situation)
     wanted: list[Wanted] = []
     if second is not None:
@@ -138,6 +140,9 @@ def third_look(
         near, end = iso(onset - LEAD - timedelta(minutes=10)), iso(situation.end)
         wanted = [knowledge_look(situation, [second])]
         wanted += [("query_logs", {"any_of": spoken, "start": near, "end": end, "limit": MAX_LINES})] if spoken else []
+    if tables := identifiers(found)[:MAX_SECOND_LOOK_WORDS]:
+        near, end = iso(onset - LEAD - timedelta(minutes=10)), iso(situation.end)
+        wanted.append(("query_logs", {"any_of": tables, "start": near, "end": end, "limit": MAX_LINES}))
     return wanted + [_changes_of(name, onset, situation) for name in names[:MAX_NAMES]]
 
 

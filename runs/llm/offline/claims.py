@@ -72,12 +72,13 @@ def frames(chinese: bool) -> Frames:
 
 def of_log(fact: LogFact, said: Frames, *, critical: bool = False) -> Proposal:
     line = fact.line
+    message = " ".join(line.message.splitlines())
     when = line.prefix if fact.count > 1 or not line.stamp else line.stamp
     level = f"{line.level}: " if line.level else ""
-    texts = [f"{said.log}{when}: {level}{line.message}"] if when else []
+    texts = [f"{said.log}{when}: {level}{message}"] if when else []
     if when:
-        texts.append(f"{said.log}{when}: {line.message}")
-    texts += [f"{said.log}{level}{line.message}", f"{said.log}{line.message}"]
+        texts.append(f"{said.log}{when}: {message}")
+    texts += [f"{said.log}{level}{message}", f"{said.log}{message}"]
     return Proposal(ClaimKind.OBSERVATION, tuple(dict.fromkeys(texts)), fact.ref, critical)
 
 

@@ -178,13 +178,14 @@ def _proposals(now: Situation, seen: Seen) -> list[wording.Proposal]:
     others = selection.elsewhere(seen.logs, found, changes, now, looked_from(now))
     second = families.second_family(found, now)
     told = [found[0], second, *(s for s in found[1:] if s is not second)] if second else found
+    slow = families.slow_statements(seen.logs, found, now, looked_from(now))
     standing = families.standing(seen.logs, found, now, looked_from(now))
     wanted = selection.rare_words(found, now) | selection.rare_words(changes, now) | now.terms
     by_rank = [
         [wording.of_log(s.fact, said, critical=i == 0 or s is second) for i, s in enumerate(told[:3])],
         _metrics(now, seen, moved, said),
         [wording.of_log(s.fact, said, critical=i == 0) for i, s in enumerate(changes[:3])],
-        [wording.of_log(s.fact, said) for s in [*others[:2], *standing[:1]]],
+        [wording.of_log(s.fact, said) for s in [*slow[:1], *others[:2], *standing[:1]]],
         _advice(seen, wanted, said, most=2, each=1) if second is None else _advice_on_both(now, seen, told[:2], said),
         [p for s in found[:2] if (p := wording.of_cause(s.fact, said)) is not None][:1],
         [wording.of_alert(a.ref, said) for a in selection.related_alerts(seen.alerts, found, now)[:1]],
@@ -202,24 +203,25 @@ def _metrics(
 
 
 def _advice(
-    seen: Seen, wanted: frozenset[str], said: wording.Frames, *, most: int, each: int
+    seen: Seen, wanted: frozenset[str], said: wording.Frames, *, most: int, each: int, least: float = 2.0
 ) -> list[wording.Proposal]:
     """The best sentences of the best passages: `each` of one passage, `most` in all, the best first."""
     rated: list[tuple[float, wording.Proposal]] = []
     for passage, score in selection.advice(seen.passages, wanted)[:4]:
         best = sorted(wording.of_passage(passage, wanted, said), key=lambda item: -item[0])[:each]
-        rated += [(fit + score, proposal) for fit, proposal in best if fit >= 2]
+        rated += [(fit + score, proposal) for fit, proposal in best if fit >= least]
     return [proposal for _, proposal in sorted(rated, key=lambda item: -item[0])[:most]]
 
 
 def _advice_on_both(
     now: Situation, seen: Seen, matters: Sequence[selection.Scored], said: wording.Frames
 ) -> list[wording.Proposal]:
-    """The best sentence for each of two matters, by the words of each alone."""
+    """The best sentence for each of two matters, by the words of each alone, from passages that say what to do."""
+    fixing = replace(seen, passages=tuple(p for p in seen.passages if selection.FIXES.search(p.section)))
     return [
         proposal
         for matter in matters
-        for proposal in _advice(seen, selection.rare_words([matter], now), said, most=1, each=1)
+        for proposal in _advice(fixing, selection.rare_words([matter], now), said, most=1, each=1, least=1.0)
     ]
 
 

@@ -1,7 +1,9 @@
 """Errors beside the strongest one: a second family of its own, and standing errors on the same thing. Pure."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from math import log10
 
 from runs.llm.offline.brief import Situation
 from runs.llm.offline.evidence import LogFact, shape
@@ -12,6 +14,8 @@ from runs.llm.offline.tokens import words
 APART = timedelta(minutes=1)
 MIN_COUNT = 5
 MIN_SHARED = 1
+SLOW = re.compile(r"Query_time: ")
+_SNAKE = re.compile(r"(?<![\w.-])[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?![\w-])")
 
 
 def second_family(found: Sequence[Scored], situation: Situation) -> Scored | None:
@@ -52,6 +56,26 @@ def standing(facts: Iterable[LogFact], found: Sequence[Scored], situation: Situa
         if shared >= MIN_SHARED and mentions(message, names):
             kept.setdefault(shape(message), Scored(fact, float(shared + SEVERITY[fact.level]), False))
     return sorted(kept.values(), key=lambda s: (-s.score, s.fact.line.message))
+
+
+def slow_statements(
+    facts: Iterable[LogFact], found: Sequence[Scored], situation: Situation, begin: datetime
+) -> list[Scored]:
+    """Statements in a slow query log that began to be slow with the trouble and speak of a table the errors name."""
+    tables = identifiers(found)
+    slow: dict[str, Scored] = {}
+    for fact in facts:
+        if SLOW.match(fact.line.message) and fact.count > 1 and is_fresh(fact, situation, begin):
+            named = sum(mentions(fact.ref.text, [table]) for table in tables)
+            if named:
+                slow.setdefault(shape(fact.line.message), Scored(fact, named + log10(fact.count), True))
+    return sorted(slow.values(), key=lambda s: (-s.score, s.fact.line.message))
+
+
+def identifiers(found: Sequence[Scored]) -> list[str]:
+    """Names of tables, fields and the like in the strongest errors, the most frequent first."""
+    named = [name.lower() for scored in found[:3] for name in _SNAKE.findall(scored.fact.line.message)]
+    return sorted(dict.fromkeys(named), key=lambda name: -named.count(name))
 
 
 def _is_error(fact: LogFact) -> bool:

@@ -26,6 +26,8 @@ _NOISE = (
 _JSON_TEXT = re.compile(r'"(?:msg|message|log|event|error|err)"\s*:\s*"((?:[^"\\]|\\.)+)"')
 _JSON_STAMP = re.compile(r'"(?:ts|time|timestamp|@timestamp)"\s*:\s*"([^"]+)"')
 _JSON_LEVEL = re.compile(r'"(?:level|lvl|severity|log\.level)"\s*:\s*"(\w+)"')
+_SLOW_STATEMENT = re.compile(r"^# Time: (?P<stamp>\S+)\n(?:# .*\n)*?# (?P<message>Query_time: [\s\S]+)")
+"""An entry of MySQL's slow query log: its telling part comes after a head of two lines."""
 _CAUSED_BY = re.compile(r"^\s*Caused by: .+$", re.MULTILINE)
 _MARKS = re.compile(r"[.;,:!?)\]。；，：！？）](?=\s|$)|[。；，：！？]| (?=[\[({-])")
 
@@ -46,8 +48,12 @@ def read(text: str) -> Read:
     prefix = found["prefix"] if found else ""
     line = text[found.end() :] if found else text
     causes = _CAUSED_BY.findall(line)
-    head = _read_json(line) if line.startswith("{") and _JSON_TEXT.search(line) else _read_plain(line)
-    stamp, level, message = head
+    if slow := _SLOW_STATEMENT.match(line):
+        stamp, level, message = slow["stamp"], "", slow["message"]
+    elif line.startswith("{") and _JSON_TEXT.search(line):
+        stamp, level, message = _read_json(line)
+    else:
+        stamp, level, message = _read_plain(line)
     cause = cut_at_mark(causes[-1].strip(), MESSAGE_CHARS) if causes else ""
     return Read(prefix=prefix, stamp=stamp, level=level, message=cut_at_mark(message, MESSAGE_CHARS), cause=cause)
 

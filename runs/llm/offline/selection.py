@@ -61,6 +61,7 @@ _ACTION = re.compile(
     r"fix|mitigat|remed|resol|recover|action|step|check|cause|diagnos|do first|处理|修复|恢复|步骤|检查|原因",
     re.IGNORECASE,
 )
+FIXES = re.compile(r"fix|mitigat|remed|resol|recover|do first|处理|修复|恢复", re.IGNORECASE)
 _BACKGROUND = re.compile(
     r"symptom|overview|background|escalat|reference|see also|not to do|症状|背景|概述|升级", re.IGNORECASE
 )
