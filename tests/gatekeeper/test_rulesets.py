@@ -22,7 +22,7 @@ from tests.factories import UserFactory
 @pytest.fixture
 def no_rules() -> None:
     """An empty database, whatever a data migration or a set-up hook put there."""
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
         # A replica's session fires no triggers: those of the rule sets refuse this, as they should.
         cursor.execute("SET LOCAL session_replication_role = replica")
         cursor.execute("TRUNCATE gatekeeper_rule, gatekeeper_rule_set")
