@@ -46,7 +46,7 @@ class Site:
         return run_id
 
     def wait_until_recorded(self, run_id: str, last: str) -> None:
-        """Until the record has this last event and its counts agree: what is not committed dies with the worker."""
+        """Until the record's last event says so and its counts agree: what is not committed dies with the worker."""
         run, deadline = self.api.run(run_id), time.monotonic() + PATIENCE_S
         while True:
             trace = self.api.trace(run)
@@ -55,7 +55,7 @@ class Site:
             agrees = agrees and all(
                 summary[part]["emitted"] == summary[part]["persisted"] for part in ("events", "steps")
             )
-            if agrees and trace["timeline"][-1:] and trace["timeline"][-1]["summary"].startswith(last):
+            if agrees and trace["timeline"][-1:] and last in trace["timeline"][-1]["summary"]:
                 return
             assert time.monotonic() < deadline, (last, trace["timeline"][-1:], summary)
             time.sleep(0.05)
@@ -111,6 +111,6 @@ def recovery_site(var: Path, **settings: str) -> Iterator[Site]:
         }
         with running(instance, **model, **settings) as up:
             up.sign_in_link()
-            scopes = ["alerts:write", "chat:write", "runs:read", "runs:cancel"]
+            scopes = ["alerts:write", "runs:read", "runs:cancel"]
             api = make_callers(instance, {"all": scopes}, {"reader": (False, ["view_"])})["all"]
             yield Site(instance, up, api, server)

@@ -11,13 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from superbiz.env import BASE_DIR
 from tests.e2e.outside import alert_of, details_of, event_types, evidence_of
 from tests.e2e.recovering import EXECUTOR, VALKEY, WEB, WORKER, Site, recovery_site
+from tests.servers.brain import Brain
+from tests.servers.chat_wire import Question, Reaction
 from tests.servers.openai_compatible import Hang
 from tests.superbiz.instance import PATIENCE_S
+
+# Workers count as silent after 8 s, and beat every 2 s.
+DOWN_S = 9.0
 
 
 @pytest.fixture(scope="module")
@@ -25,23 +31,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("recovery") / "var"
     with recovery_site(folder, SUPERBIZ_RECORDED_EVIDENCE=evidence_of("pool-exhausted")) as site:
         yield site
-
-
-def test_a_run_whose_worker_was_killed_is_recovered_and_ends_once(site: Site) -> None:
-    run_id = site.start_and_hang("00000000000000a1")
-    pid = site.pid_of(WORKER)
-    os.kill(pid, signal.SIGKILL)
-    assert site.up.wait_for(r"^worker ended unexpectedly.*starting it again")
-
-    run = site.api.ended(run_id)
-
-    assert run["outcome"] == "SUCCESS"
-    assert site.pid_of(WORKER) != pid
-    trace = site.check_ended_once(run)
-    assert [started["attempt"] for started in details_of(trace, "RUN_STARTED")] == [1, 2]
-    assert event_types(trace).count("RUN_RECOVERED") == 1
-    # The alert keeps its run: a repeat joins it.
-    assert site.api.send(alert_of("pool-exhausted", "00000000000000a1"))["deduplicated"] == 1
 
 
 def test_a_run_whose_worker_is_told_to_stop_goes_back_and_ends_after_the_restart(site: Site) -> None:
@@ -116,6 +105,26 @@ def test_an_alert_that_comes_while_the_broker_hangs_is_taken_at_once_and_run_lat
     run = site.api.ended(run_id)
     assert run["outcome"] == "SUCCESS"
     site.check_ended_once(run)
+
+
+def test_a_run_ends_while_the_broker_hangs_for_many_heartbeats(site: Site) -> None:
+    valkey, stopped = site.pid_of(VALKEY), threading.Event()
+
+    def silenced(question: Question) -> Reaction:
+        os.kill(valkey, signal.SIGSTOP)
+        threading.Timer(DOWN_S, os.kill, (valkey, signal.SIGCONT)).start()
+        stopped.set()
+        return Brain()(question)
+
+    site.server.script(EXECUTOR, Brain(), silenced)
+    run_id = site.api.start(alert_of("pool-exhausted", "00000000000000d3"))
+    assert stopped.wait(PATIENCE_S)
+    run = site.api.ended(run_id)
+    assert run["outcome"] == "SUCCESS"
+    assert psutil.Process(valkey).status() == psutil.STATUS_STOPPED, "the run waited for the broker"
+    site.wait_until_ready()
+    trace = site.check_ended_once(run)
+    assert "RUN_RECOVERED" not in event_types(trace)
 
 
 def test_an_alert_that_comes_while_the_broker_is_dead_is_run_when_it_is_back(site: Site) -> None:
