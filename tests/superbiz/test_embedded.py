@@ -1,6 +1,7 @@
 """The embedded servers: started for a command, shared with its guests, recovered after a kill."""
 
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,20 @@ def test_real_servers_run_for_the_block_and_leave_nothing(env: Env) -> None:
     assert len(pids) == 2
     assert wait_until_gone(pids) == set()
     assert Instance(env.var, 0).sockets() == []
+
+
+def test_logs_and_data_are_nobody_elses_to_read(env: Env) -> None:
+    old = Places(env.var).log / "postgres.log"
+    old.parent.mkdir(parents=True)
+    old.touch(mode=0o644)
+    with services(env):
+        places = Places(env.var)
+        logs = {path.name: stat.S_IMODE(path.stat().st_mode) for path in places.log.iterdir()}
+        private = (places.log, places.beat_schedule.parent, places.valkey_data, places.postgres_data)
+        folders = {path.name: stat.S_IMODE(path.stat().st_mode) for path in private}
+        assert not places.run.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH)
+    assert logs == {"postgres.log": 0o600, "valkey.log": 0o600}
+    assert set(folders.values()) == {0o700}
 
 
 def test_data_outlives_the_servers(env: Env) -> None:
