@@ -46,3 +46,14 @@ def test_files_named_in_the_docs_exist(page: Path) -> None:
     missing = [name for name in named if not (BASE_DIR / name).exists()]
     missing += [name for name in linked if not (page.parent / name).exists()]
     assert missing == []
+
+
+def test_every_promise_of_reliability_names_tests_that_exist() -> None:
+    promises = [line for line in text_of("reliability.md").splitlines() if re.match(r"\| [A-Z]", line)]
+    assert promises
+    written = "".join(path.read_text(encoding="utf-8") for path in sorted((BASE_DIR / "tests").rglob("test_*.py")))
+    existing = set(re.findall(r"def (test_\w+)", written))
+    for promise in promises:
+        named = re.findall(r"`(test_\w+)`", promise)
+        assert named, promise
+        assert set(named) <= existing, promise
