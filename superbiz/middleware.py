@@ -27,7 +27,7 @@ def no_control_characters(get_response: GetResponse) -> GetResponse:
     def middleware(request: HttpRequest) -> HttpResponseBase:
         query = request.META.get("QUERY_STRING", "")
         if "\0" in request.path or "\0" in query or "%00" in query:
-            raise BadRequest("The address holds a NUL.")
+            raise BadRequest("The address holds a NUL")
         if any(map(_CONTROL.search, request.COOKIES.values())):
             # A cached property of every request class of Django: what is set here stays.
             request.COOKIES = {name: value for name, value in request.COOKIES.items() if not _CONTROL.search(value)}
