@@ -18,6 +18,9 @@ from runs.harness.wire import ComposerOutput
 RELEASED = "RELEASED"
 RELEASED_LOW = "RELEASED_LOW_CONFIDENCE"
 WITHHELD = "WITHHELD"
+NO_TELEMETRY = "No source of logs, metrics or alerts is set up: PROMETHEUS_URL and SUPERBIZ_LOG_DIR name some."
+    "No source of logs, metrics or alerts is set up; an administrator sets PROMETHEUS_URL or SUPERBIZ_LOG_DIR."
+)
 
 SOURCE_NOT_AT_FAULT = frozenset({"INVALID_ARGUMENTS", "UNKNOWN_TOOL", "TOOL_CAP", "TOOL_BUDGET", "SAME_CALL_FAILED"})
 
@@ -46,8 +49,10 @@ async def conclude(ctx: RunContext, gated: Gated) -> Conclusion:
     if gated.claims:
         await _verify(ctx, judgement)
         _leave_unsayable(judgement)
-    else:
+    elif ctx.invocations:
         judgement.reason = "no claim held up against the evidence on record"
+    else:
+        judgement.reason = "no tool was called, so there is no evidence"
     _hold_to_rules(ctx, judgement)
     settled = await ctx.kit.settle()
     _mind_the_record(judgement, settled)
@@ -167,6 +172,10 @@ def _release(ctx: RunContext, judgement: Judgement, gated: Gated) -> None:
 def _limitations(ctx: RunContext, judgement: Judgement, gated: Gated) -> list[str]:
     """Code's own sentences on what this answer lacks, most important first."""
     said = list(judgement.notes)
+    if ctx.kit.evidence_now is not None:
+        said.append(f"The evidence is a recording made at {inputs.iso(ctx.kit.evidence_now())}, not live systems.")
+    if not _telemetry_offered(ctx):
+        said.append(NO_TELEMETRY)
     if gated.removed:
         said.append(f"{gated.removed} claim(s) were left out: their citations did not hold.")
     if gated.verdict is Verdict.LOW_CONFID and not gated.removed:
@@ -233,11 +242,18 @@ def _safe_content(ctx: RunContext, judgement: Judgement, *, low: bool) -> SafeCo
         return SafeContent(headline=headline, reason=reason, looked_at=looked_at)
     because = judgement.reason or "no claim was left to say"
     budgets = f" The {', '.join(ctx.ended_budgets)} budget ended." if ctx.ended_budgets else ""
-    reason = (
-        f"Nothing was released because {because}.{budgets} "
-        "Look at the tools below directly, beginning with those that failed, or run the diagnosis again."
-    )
+    if not _telemetry_offered(ctx):
+        advice = NO_TELEMETRY
+    elif looked_at:
+        advice = "Look at the tools below directly, beginning with those that failed, or run the diagnosis again."
+    else:
+        advice = "Run the diagnosis again, or look at the logs and metrics directly."
+    reason = f"Nothing was released because {because}.{budgets} {advice}"
     return SafeContent(headline="No diagnosis could be released", reason=reason[:1000], looked_at=looked_at)
+
+
+def _telemetry_offered(ctx: RunContext) -> bool:
+    return any(tool.source_kind is SourceKind.TELEMETRY for tool in ctx.kit.tools.values())
 
 
 def looked_at_lines(ctx: RunContext) -> list[str]:

@@ -1,11 +1,14 @@
 """What leaves a run beyond its happy end: gaps in the record, report rules, empty searches, the composer's words."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from gatekeeper.types import Relevance
 from runs.harness.events import EventType
+from runs.harness.pipeline import drive
 from runs.harness.ports import ModelRequest, Role
 from runs.harness.run import AlertSubject, Settled, Subject
 from runs.llm.scripted import cite, say
@@ -208,3 +211,19 @@ async def test_guidance_on_a_weak_match_alone_is_weak() -> None:
     assert conclusion.published is not None
     assert [c.claim_id for c in conclusion.published.claims] == ["c1"]
     assert conclusion.published.source_documents == []
+
+
+async def test_a_recording_is_named_as_a_limit() -> None:
+    told, _ = world()
+    kit = replace(told.kit(), evidence_now=lambda: datetime(2026, 11, 12, 10, 10, tzinfo=UTC))
+    conclusion = await drive(told.run(), kit)
+    assert conclusion.published is not None
+    assert any("recording made at 2026-11-12T10:10:00Z" in text for text in conclusion.published.limitations)
+
+
+async def test_without_a_source_the_answer_says_what_to_set_up() -> None:
+    told, _ = world(executor=[drafts({"answer_version": "executor_evidence_v2", "claims": []})], tools=(knowledge(),))
+    conclusion = await told.drive()
+    assert conclusion.status == "DEGRADED"
+    assert "PROMETHEUS_URL" in conclusion.safe_content.reason
+    assert "tools below" not in conclusion.safe_content.reason
