@@ -129,10 +129,10 @@ def _spoken(found: Sequence[Scored], situation: Situation) -> list[str]:
 
 
 def third_look(
-    situation: Situation, found: Sequence[Scored], names: Sequence[str], second: Scored | None
+    situation: Situation, found: Sequence[Scored], names: Sequence[str], second: Scored | None, *, widespread: bool
 ) -> list[Wanted]:
     """What a second family of errors calls for; lines of any level on the tables and fields that the errors name;
-    changes of what the chosen error lines name beside the service."""
+    changes of what the chosen error lines name beside the service, and of anything where much fails at once."""
     onset = onset_of(found, situation)
     wanted: list[Wanted] = []
     if second is not None:
@@ -143,7 +143,8 @@ def third_look(
     if tables := identifiers(found)[:MAX_SECOND_LOOK_WORDS]:
         near, end = iso(onset - LEAD - timedelta(minutes=10)), iso(situation.end)
         wanted.append(("query_logs", {"any_of": tables, "start": near, "end": end, "limit": MAX_LINES}))
-    return wanted + [_changes_of(name, onset, situation) for name in names[:MAX_NAMES]]
+    wanted += [_changes_of(name, onset, situation) for name in names[:MAX_NAMES]]
+    return [*wanted, _changes_of(None, onset, situation)] if widespread else wanted
 
 
 def _changes_of(name: str | None, onset: datetime, situation: Situation) -> Wanted:

@@ -22,6 +22,7 @@ _COUNTED = re.compile(
     r"^(?P<count>\d[\d,]* lines?) like this (?P<when>(?:between|at) .+?(?:Z|\d{2})): (?P<rest>.+)$", re.DOTALL
 )
 _LEVELED = re.compile(r"^(?P<when>\S+(?: \d{2}:\S+)?(?: UTC)?:? )?(?P<level>[A-Za-z]{3,8}): (?P<rest>.+)$", re.DOTALL)
+_STAMPED = re.compile(r"^(?P<when>\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}\S*?): (?P<rest>.+)$", re.DOTALL)
 _CLOCK = re.compile(r"(?<!\d)(\d{2}:\d{2}:\d{2})")
 _ZULU = re.compile(r"(?<!\d)\d{2}:\d{2}:\d{2}Z")
 _DATED_ZULU = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z")
@@ -223,6 +224,8 @@ def quoted(claim: AllowedClaim, phrases: Phrases) -> str:
     if leveled:
         stamp = (leveled["when"] or "").strip().removesuffix(":")
         when, text = when or (f" ({stamp})" if _CLOCK.search(stamp) else ""), leveled["rest"]
+    elif stamped := _STAMPED.match(text):
+        when, text = when or f" ({stamped['when']})", stamped["rest"]
     return f"{cut_at_mark(text, QUOTE_CHARS)}{when}"
 
 

@@ -110,7 +110,8 @@ def _next_calls(
     found = _symptoms(now, seen)
     second = families.second_family(found, now)
     if turns > 1:
-        wanted = third_look(now, found, _names(now, seen, found), second)
+        widespread = families.is_widespread(seen.alerts, now)
+        wanted = third_look(now, found, _names(now, seen, found), second, widespread=widespread)
         return tool_calls(wanted, offered, earlier, turns) if found else ()
     others = named_services(found, _known_names(seen), now.service)
     family = selection.family_prefix(selection.moved(seen.metrics, found, now))

@@ -1,4 +1,4 @@
-"""Errors beside the strongest one: a second family of its own, and standing errors on the same thing. Pure."""
+"""What stands beside the strongest error: a second family, standing errors, slow statements, other alerts. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from math import log10
 
 from runs.llm.offline.brief import Situation
-from runs.llm.offline.evidence import LogFact, shape
+from runs.llm.offline.evidence import AlertFact, LogFact, shape
 from runs.llm.offline.names import mentions, names_of
-from runs.llm.offline.selection import SEVERITY, Scored, is_fresh, owns, rare_words
+from runs.llm.offline.selection import LEAD, SEVERITY, Scored, is_fresh, owns, rare_words
 from runs.llm.offline.tokens import words
 
 APART = timedelta(minutes=1)
@@ -70,6 +70,19 @@ def slow_statements(
             if named:
                 slow.setdefault(shape(fact.line.message), Scored(fact, named + log10(fact.count), True))
     return sorted(slow.values(), key=lambda s: (-s.score, s.fact.line.message))
+
+
+def is_widespread(facts: Iterable[AlertFact], situation: Situation) -> bool:
+    """Whether two or more other alerts began at about the same time: what they share may be named by none of them."""
+    start = situation.started_at
+    if start is None:
+        return False
+    together = {
+        fact.alert_name
+        for fact in facts
+        if fact.alert_name != situation.alert_name and fact.starts_at and abs(fact.starts_at - start) <= LEAD
+    }
+    return len(together) >= 2
 
 
 def identifiers(found: Sequence[Scored]) -> list[str]:

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from runs.llm.offline.brief import Situation
-from runs.llm.offline.evidence import LogFact, Ref
-from runs.llm.offline.families import identifiers, second_family, slow_statements, standing
+from runs.llm.offline.calls import third_look
+from runs.llm.offline.evidence import AlertFact, LogFact, Ref
+from runs.llm.offline.families import identifiers, is_widespread, second_family, slow_statements, standing
 from runs.llm.offline.loglines import read
 from runs.llm.offline.selection import Scored
 
@@ -93,3 +94,40 @@ def test_a_slow_statement_is_kept_where_it_reads_the_table_that_fails(error: str
 def test_identifiers_are_names_with_underscores_the_most_frequent_first() -> None:
     lines = scored(fact("member_id=7: cart_items", "10:00:00"), fact("slow: cart_items", "10:00:00"))
     assert identifiers(lines) == ["cart_items", "member_id"]
+
+
+def alert(name: str, start: str | None) -> AlertFact:
+    started = datetime.fromisoformat(f"2026-11-12T{start}Z") if start else None
+    return AlertFact(Ref("inv_1", "query_alerts", "$.alerts[0].text", name, {}), name, "critical", {}, started)
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([("CartErrors", "10:05:00"), ("MailErrors", "10:01:00")], True),
+        ([("CartErrors", "10:05:00"), ("CartErrors", "10:06:00")], False),
+        ([("CartErrors", "10:05:00"), ("CheckoutHighErrorRate", "10:04:00")], False),
+        ([("CartErrors", "10:05:00"), ("DiskFillingUp", "04:00:00"), ("Unknown", None)], False),
+    ],
+    ids=["two others", "one twice", "itself", "long before"],
+)
+def test_trouble_is_widespread_when_two_other_alerts_begin_with_it(
+    others: list[tuple[str, str | None]], expected: bool
+) -> None:
+    assert is_widespread([alert(*other) for other in others], NOW) is expected
+
+
+@pytest.mark.parametrize("widespread", [True, False])
+def test_the_third_look_asks_for_changes_by_name_and_of_anything_only_where_much_fails(widespread: bool) -> None:
+    wanted = third_look(NOW, scored(QUOTA), ["stock-api", "redis-main", "mail-relay"], None, widespread=widespread)
+    assert [arguments.get("text") for _, arguments in wanted] == ["stock-api", "redis-main", *([None] * widespread)]
+    assert all("changed" in arguments["any_of"] for _, arguments in wanted)
+
+
+def test_the_third_look_follows_a_second_family_and_the_tables_that_errors_name() -> None:
+    second = fact("reading cart_items: maxmemory reached", "09:55:00")
+    wanted = third_look(NOW, scored(QUOTA, second), [], scored(second)[0], widespread=False)
+    assert [name for name, _ in wanted] == ["lookup_knowledge", "query_logs", "query_logs"]
+    assert "maxmemory" in wanted[0][1]["query"]
+    assert "maxmemory" in wanted[1][1]["any_of"]
+    assert wanted[2][1]["any_of"] == ["cart_items"]
