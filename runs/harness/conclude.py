@@ -19,8 +19,6 @@ RELEASED = "RELEASED"
 RELEASED_LOW = "RELEASED_LOW_CONFIDENCE"
 WITHHELD = "WITHHELD"
 NO_TELEMETRY = "No source of logs, metrics or alerts is set up: PROMETHEUS_URL and SUPERBIZ_LOG_DIR name some."
-    "No source of logs, metrics or alerts is set up; an administrator sets PROMETHEUS_URL or SUPERBIZ_LOG_DIR."
-)
 
 SOURCE_NOT_AT_FAULT = frozenset({"INVALID_ARGUMENTS", "UNKNOWN_TOOL", "TOOL_CAP", "TOOL_BUDGET", "SAME_CALL_FAILED"})
 
