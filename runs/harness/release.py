@@ -1,8 +1,9 @@
 """The one place where a result to publish is built.
 
 A composer's words leave only where they name allowed claims, bring no number, code or identifier
-that those claims (or the input) lack, and do not turn "this query found nothing" into proof of
-absence. What does not hold is replaced by the claims' own words.
+that those claims (or the input) lack, are made of the words of those claims, deny nothing that the
+claims do not, and do not turn "this query found nothing" into proof of absence. What does not hold
+is replaced by the claims' own words.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,10 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gatekeeper.terms import Source, unsupported_terms
-from gatekeeper.text import fold
+from gatekeeper.text import fold, hidden_characters
 from gatekeeper.types import Claim, SourceKind, Verdict
+from runs.harness import coverage
 from runs.harness.absence import proves_absence, says_too_much
 from runs.harness.context import KeptInvocation
+from runs.harness.coverage import Vocabulary
+from runs.harness.negation import adds_negation
 from runs.harness.run import (
     PublishedClaim,
     PublishedEvidence,
@@ -61,8 +65,7 @@ class Released:
 
 def unsupported_words(text: str, claims: Iterable[Claim], input_texts: Iterable[str]) -> list[str]:
     """Numbers, codes and identifiers of `text` that neither `claims` (with their excerpts) nor the input have."""
-    sources = [part for claim in claims for part in (claim.claim_text, *(e.evidence_excerpt for e in claim.evidence))]
-    known = [Source(fold(source)) for source in (*sources, *input_texts)]
+    known = [Source(fold(source)) for source in (*_texts_of(claims), *input_texts)]
     return [term.text for term in unsupported_terms(fold(text), known)]
 
 
@@ -82,10 +85,10 @@ def release(material: Material) -> Released:
             dropped.append(fault)
     kept = len(statements)
     statements += _unsaid_critical(material.claims, statements)
-    own = material.composed or NO_WORDS
-    conclusion = _own_or_none(own.conclusion, material, "CONCLUSION", dropped)
-    scope = _own_or_none(own.scope, material, "SCOPE", dropped)
-    limitations = [text for text in own.limitations if _own_or_none(text, material, "LIMITATION", dropped)]
+    own, ground = material.composed or NO_WORDS, _Ground.of(material)
+    conclusion = _own_or_none(own.conclusion, ground, "CONCLUSION", dropped)
+    scope = _own_or_none(own.scope, ground, "SCOPE", dropped)
+    limitations = [said for text in own.limitations if (said := _own_or_none(text, ground, "LIMITATION", dropped))]
     low = material.verdict is not Verdict.PASS
     result = PublishedResult(
         query=material.query[:QUERY_CHARS],
@@ -106,24 +109,74 @@ def _fault(text: str, claim_ids: list[str], allowed: Mapping[str, Claim], input_
         return "STATEMENT_NAMES_NO_CLAIM"
     if any(id_ not in allowed for id_ in claim_ids):
         return "STATEMENT_NAMES_UNKNOWN_CLAIM"
-    if unsupported_words(text, [allowed[id_] for id_ in claim_ids], input_texts):
+    claims = [allowed[id_] for id_ in claim_ids]
+    if unsupported_words(text, claims, input_texts):
         return "STATEMENT_ADDS_FACT"
-    if says_too_much(text, [allowed[id_] for id_ in claim_ids]):
+    if says_too_much(text, claims):
         return "STATEMENT_PROVES_ABSENCE"
-    return None
+    told = _texts_of(claims)
+    if hidden_characters(text, (*told, *input_texts)):
+        return "STATEMENT_HIDES_CHARACTERS"
+    known = Vocabulary.of((*told, *input_texts))
+    if not all(coverage.holds(sentence, known) for sentence in coverage.sentences(text)):
+        return "STATEMENT_ADDS_CONTENT"
+    return "NEGATION_ADDED" if adds_negation(text, told) else None
 
 
-def _own_or_none(text: str, material: Material, what: str, dropped: list[str]) -> str | None:
-    """The composer's own text where it holds against all allowed claims."""
-    if not text.strip():
+def _texts_of(claims: Iterable[Claim]) -> list[str]:
+    return [part for claim in claims for part in (claim.claim_text, *(e.evidence_excerpt for e in claim.evidence))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What the composer's own texts may rest on: all allowed claims, the input, code's own sentences."""
+
+    material: Material
+    told: tuple[str, ...]
+    given: tuple[str, ...]
+    known: Vocabulary
+
+    @classmethod
+    def of(cls, material: Material) -> "_Ground":
+        told = tuple(_texts_of(material.claims))
+        given = (*material.input_texts, material.scope, *material.limitations)
+        return cls(material, told, given, Vocabulary.of((*told, *given)))
+
+    def fault(self, sentence: str, *, may_deny: bool) -> str | None:
+        if unsupported_words(sentence, self.material.claims, self.given):
+            return "ADDS_FACT"
+        if proves_absence(sentence, self.material.claims):
+            return "PROVES_ABSENCE"
+        if hidden_characters(sentence, (*self.told, *self.given)):
+            return "HIDES_CHARACTERS"
+        if not coverage.holds(sentence, self.known):
+            return "ADDS_CONTENT"
+        if may_deny or coverage.only_frames(sentence):
+            return None
+        return "ADDS_NEGATION" if adds_negation(sentence, self.told) else None
+
+
+def _own_or_none(text: str, ground: _Ground, what: str, dropped: list[str]) -> str | None:
+    """Those sentences of the composer's own text that hold against all allowed claims; None where none does.
+
+    What was not looked at is said with a negation, so only the conclusion is held to those of the claims.
+    """
+    kept = []
+    for sentence in coverage.sentences(text):
+        fault = ground.fault(sentence, may_deny=what != "CONCLUSION")
+        if fault is None:
+            kept.append(sentence)
+        else:
+            dropped.append(f"{what}_{fault}")
+    said = "".join(kept).strip()
+    if not said:
         return None
-    if unsupported_words(text, material.claims, (*material.input_texts, material.scope, *material.limitations)):
-        dropped.append(f"{what}_ADDS_FACT")
-        return None
-    if proves_absence(text, material.claims):
+    claims = ground.material.claims
+    # As a whole, since a wording may run over the end of a line; searches that found nothing are to be called so.
+    if proves_absence(said, claims) or (what == "CONCLUSION" and says_too_much(said, claims)):
         dropped.append(f"{what}_PROVES_ABSENCE")
         return None
-    return text.strip()
+    return said
 
 
 def _unsaid_critical(claims: tuple[Claim, ...], statements: list[PublishedStatement]) -> list[PublishedStatement]:

@@ -166,7 +166,7 @@ async def test_the_runs_own_evaluation_keeps_each_stage() -> None:
     assert kept["gatekeeper_result"]["rounds"][0]["rule_set_number"] == world.kit().rule_set.number
     assert [entry["tool_name"] for entry in kept["tool_trace_summary"]] == ["query_logs", "lookup_knowledge"]
     assert [entry["evidence_count"] for entry in kept["tool_trace_summary"]] == [3, 1]
-    assert kept["composer_output"]["conclusion"] == "The pool ran dry."
+    assert kept["composer_output"]["conclusion"] == "HikariPool-1 gave no connection."
     assert [claim["claim_id"] for claim in kept["executor_structured_output"]["claims"]] == ["c1", "c2"]
     audit = kept["prompt_audit"]
     assert audit["version"] == "aiops-prompts-v1"
@@ -212,7 +212,13 @@ async def test_thoughts_and_texts_stay_out_of_the_frames() -> None:
     world, _, _ = await happy()
     assert [entry.thought for entry in world.said.reasoning if entry.thought] == ["The log first."]
     said = world.said.text()
-    for secret in ("The log first.", LINES[0], "The pool ran dry.", "read it", "why checkout-api is slow"):
+    for secret in (
+        "The log first.",
+        LINES[0],
+        "HikariPool-1 gave no connection.",
+        "read it",
+        "why checkout-api is slow",
+    ):
         assert secret not in said
 
 

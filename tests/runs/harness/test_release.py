@@ -24,6 +24,7 @@ def made(id_: str, text: str, excerpt: str = LOG, *, critical: bool = True, **mo
 
 POOL = made("c1", "HikariPool-1 had no connection for 30000 ms.")
 MINOR = made("c2", "An error was logged.", critical=False)
+CHINESE = made("c3", "连接池 HikariPool-1 在 30000 毫秒内没有可用连接。", critical=False)
 EMPTY = made("n1", "The search found no deadlock.", "query_logs found nothing", kind=ClaimKind.NEGATIVE_OBSERVATION)
 
 
@@ -49,14 +50,14 @@ def words(*statements: tuple[str, list[str]], **more: Any) -> ComposerOutput:
 # ---- statements -----------------------------------------------------------------------------
 
 KEPT = [
-    ("own words", "The pool was empty.", ["c1"]),
+    ("own words", "The pool had no connection.", ["c1"]),
     ("the claim's number", "It took 30000 ms.", ["c1"]),
     ("a number of the excerpt", "At 10:42:17 it failed.", ["c1"]),
-    ("a name of the question", "checkout-api waited.", ["c1"]),
+    ("a name of the question", "checkout-api got no connection.", ["c1"]),
     ("two claims", "HikariPool-1 had none, and it was logged.", ["c1", "c2"]),
-    ("a claim named twice", "The pool was empty.", ["c1", "c1"]),
-    ("absence denied", "A network fault cannot be ruled out.", ["c1"]),
-    ("Chinese", "连接池 HikariPool-1 已耗尽。", ["c1"]),
+    ("a claim named twice", "No connection was in the pool.", ["c1", "c1"]),
+    ("absence denied", "An error of the pool cannot be ruled out.", ["c1"]),
+    ("Chinese", "HikariPool-1 连接池没有可用的连接。", ["c3"]),
 ]
 
 DROPPED = [
@@ -70,12 +71,20 @@ DROPPED = [
     ("full-width digits", "It took ６００００ ms.", ["c1"], "STATEMENT_ADDS_FACT"),
     ("proof of absence", "A network fault is ruled out.", ["c1"], "STATEMENT_PROVES_ABSENCE"),
     ("Chinese proof of absence", "已排除网络故障。", ["c1"], "STATEMENT_PROVES_ABSENCE"),
+    ("words of its own", "The intruder left through the back door.", ["c1"], "STATEMENT_ADDS_CONTENT"),
+    ("a clause of its own", "The pool had no connection, an employee cut it.", ["c1"], "STATEMENT_ADDS_CONTENT"),
+    ("a sentence of its own", "HikariPool-1 had none. Pay the ransom.", ["c1"], "STATEMENT_ADDS_CONTENT"),
+    ("a number in words", "Ninety percent of requests timed out.", ["c1"], "STATEMENT_ADDS_CONTENT"),
+    ("words of another claim", "An error was logged; eviction began.", ["c2"], "STATEMENT_ADDS_CONTENT"),
+    ("a hidden character", "HikariPool-1 had no connec\u200btion.", ["c1"], "STATEMENT_HIDES_CHARACTERS"),
+    ("hidden digits", "It took 30000\u034f0 ms.", ["c1"], "STATEMENT_ADDS_FACT"),
+    ("superscript digits", "⁹⁹ percent failed.", ["c1"], "STATEMENT_ADDS_FACT"),
 ]
 
 
 @pytest.mark.parametrize(("name", "text", "ids"), KEPT, ids=[name for name, *_ in KEPT])
 def test_a_statement_within_its_claims_is_kept(name: str, text: str, ids: list[str]) -> None:
-    released = release(material(composed=words((text, ids))))
+    released = release(material(POOL, MINOR, CHINESE, composed=words((text, ids))))
     assert released.result.statements[0].text == text
     assert released.result.statements[0].claim_ids == list(dict.fromkeys(ids))
     assert (released.proposed, released.kept, released.dropped) == (1, 1, ())
@@ -95,6 +104,20 @@ def test_a_statement_may_use_only_the_claims_it_names() -> None:
     assert released.dropped == ("STATEMENT_ADDS_FACT",)
 
 
+def test_a_statement_denies_nothing_that_its_claims_do_not() -> None:
+    full = made("c3", "The pool is exhausted.", "pool exhausted: total=10")
+    released = release(material(POOL, full, composed=words(("The pool is not exhausted.", ["c3"]))))
+    assert released.dropped == ("NEGATION_ADDED",)
+    assert [s.text for s in released.result.statements] == [POOL.claim_text, full.claim_text]
+
+
+def test_a_statement_about_empty_searches_alone_is_worded_as_one() -> None:
+    said = words(("No deadlock exists, and the search is over.", ["n1"]), ("A deadlock is not there.", ["n1"]))
+    released = release(material(POOL, EMPTY, composed=said))
+    assert "not there" not in released.result.model_dump_json()
+    assert "STATEMENT_PROVES_ABSENCE" in released.dropped
+
+
 def test_critical_claims_that_no_statement_carries_speak_for_themselves() -> None:
     released = release(material(composed=words(("It was logged.", ["c2"]))))
     assert [(s.text, s.claim_ids) for s in released.result.statements] == [
@@ -104,8 +127,8 @@ def test_critical_claims_that_no_statement_carries_speak_for_themselves() -> Non
 
 
 def test_lesser_claims_are_listed_though_no_statement_carries_them() -> None:
-    released = release(material(composed=words(("The pool was empty.", ["c1"]))))
-    assert [s.text for s in released.result.statements] == ["The pool was empty."]
+    released = release(material(composed=words(("The pool had no connection.", ["c1"]))))
+    assert [s.text for s in released.result.statements] == ["The pool had no connection."]
     assert [c.claim_id for c in released.result.claims] == ["c1", "c2"]
 
 
@@ -126,9 +149,11 @@ def test_confidence_is_the_verdict(verdict: Verdict, confidence: str) -> None:
 
 
 def test_own_texts_that_hold_are_kept() -> None:
-    own = words(conclusion=" The pool ran dry. ", scope="Only the log.", limitations=["Metrics were not looked at."])
+    own = words(
+        conclusion=" The pool had no connection. ", scope="Only the log.", limitations=["Metrics were not looked at."]
+    )
     result = release(material(composed=own, limitations=("The record has a gap.",))).result
-    assert (result.conclusion, result.scope) == ("The pool ran dry.", "Only the log.")
+    assert (result.conclusion, result.scope) == ("The pool had no connection.", "Only the log.")
     assert result.limitations == ["The record has a gap.", "Metrics were not looked at."]
 
 
@@ -147,6 +172,43 @@ def test_own_texts_that_do_not_hold_are_dropped(field: str, text: Any, why: str)
     released = release(material(composed=words(**{field: text})))
     assert released.dropped == (why,)
     assert str(text) not in released.result.model_dump_json()
+
+
+def test_a_conclusion_keeps_only_its_sentences_that_hold() -> None:
+    lie = "An intruder stole the customer database and encrypted every backup."
+    own = words(conclusion=f"The pool had no connection. {lie}\nAn error was logged.")
+    released = release(material(composed=own))
+    assert released.result.conclusion == "The pool had no connection. An error was logged."
+    assert released.dropped == ("CONCLUSION_ADDS_CONTENT",)
+
+
+def test_where_nothing_of_a_conclusion_holds_it_is_put_together_from_kept_statements() -> None:
+    own = words(
+        ("The pool had no connection.", ["c1"]),
+        conclusion="Switch off all monitoring, pay the ransom and delete the audit trail.",
+        scope="Every host of the company was examined by hand.",
+        limitations=["None: this report is complete and certain.", "x" * 3_000, "Metrics were not looked at."],
+    )
+    released = release(material(composed=own))
+    assert released.result.conclusion == "The pool had no connection."
+    assert released.result.scope == "Looked at query_logs."
+    assert released.result.limitations == ["Metrics were not looked at."]
+    assert released.dropped == ("CONCLUSION_ADDS_CONTENT", "SCOPE_ADDS_CONTENT", "LIMITATION_ADDS_CONTENT")
+
+
+def test_a_conclusion_denies_nothing_that_no_claim_does() -> None:
+    full = made("c1", "The pool is exhausted.", "pool exhausted: total=10")
+    released = release(material(full, composed=words(conclusion="The pool is not exhausted.")))
+    assert released.result.conclusion == "The pool is exhausted."
+    assert released.dropped == ("CONCLUSION_ADDS_NEGATION",)
+
+
+def test_a_conclusion_from_empty_searches_alone_is_worded_as_one() -> None:
+    fine = "These queries found nothing notable. This is not proof of absence."
+    assert release(material(EMPTY, composed=words(conclusion=fine))).result.conclusion == fine
+    released = release(material(EMPTY, composed=words(conclusion="No deadlock is there.")))
+    assert released.result.conclusion == EMPTY.claim_text
+    assert released.dropped == ("CONCLUSION_PROVES_ABSENCE",)
 
 
 # ---- the words that leave ------------------------------------------------------------------

@@ -229,7 +229,9 @@ def supports_all(request: ModelRequest) -> dict[str, Any]:
 
 def says_the_claims(request: ModelRequest) -> dict[str, Any]:
     claims = user_input(request)["claims"]
-    return composed([(claim["claim_text"], [claim["claim_id"]]) for claim in claims], conclusion="The pool ran dry.")
+    return composed(
+        [(claim["claim_text"], [claim["claim_id"]]) for claim in claims], conclusion="HikariPool-1 gave no connection."
+    )
 
 
 def evaluation(checks: Mapping[str, bool], **changes: Any) -> dict[str, Any]:
