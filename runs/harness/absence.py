@@ -54,7 +54,7 @@ _SEARCH = re.compile(
     r"\b(?:found|finds?|finding|return(?:s|ed|ing)?|match(?:es|ed|ing)?|quer(?:y|ies|ied)|search(?:es|ed|ing)?"
     r"|scan(?:s|ned|ning)?|look(?:s|ed)?\s+(?:up|for|at|through)|lookup|yield(?:s|ed)?|came\s+back|results?|hits?"
     r"|query_\w+|lookup_\w+)\b"
-    r"|\bno\b[^.;]*\b(?:lines?|entry|entries|records?|rows?|samples?|series|documents?|messages?)\b"
+    r"|\bno\b[^.;]{0,60}\b(?:lines?|entry|entries|records?|rows?|samples?|series|documents?|messages?)\b"
     r"|查询|查找|查到|搜索|检索|扫描|未发现|没有发现|未见|找到|没找到|未返回|没有返回|匹配|命中|结果",
     re.IGNORECASE,
 )

@@ -20,13 +20,17 @@ LEAST = 0.6
 LEAST_IN_A_CLAUSE = 0.3
 """Share of a clause's words, where it has at least two."""
 _SHORTEST_SHARED_START = 5
+# What is longer is no word, and its starts would fill the memory.
+_LONGEST_WORD = 40
 
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[;。！？；])\s*|\n+")
 _CLAUSES = re.compile(
     r"[,，、:：()（）—–]+|\s-\s|\b(?:because|so\s+that|therefore|hence|since|which|while|but)\b|因为|由于|所以|因此|导致|并且|而且|但"
 )
-_WORD = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?")
-_HAN_RUN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]+")
+# Scripts without spaces between words: Chinese characters, kana and hangul.
+_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(f"(?:(?![{_UNSPACED}])[^\\W\\d_])+(?:['’][a-z]+)?")
+_HAN_RUN = re.compile(f"[{_UNSPACED}]+")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SPELLED_NUMBER = re.compile(
     r"\b(?:(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:[\s-](?:one|two|three|four|five|six|seven|eight|nine))?"
@@ -121,14 +125,14 @@ class Vocabulary:
                 pairs.update(_pairs(run))
                 characters.update(run)
             spelled.update(found.lower() for found in _SPELLED_NUMBER.findall(read))
-        starts = {word[:n] for word in stems for n in range(_SHORTEST_SHARED_START, len(word) + 1)}
+        starts = {word[:n] for word in stems for n in range(_SHORTEST_SHARED_START, min(len(word), _LONGEST_WORD) + 1)}
         return cls(frozenset(stems), frozenset(starts), frozenset(pairs), frozenset(characters), frozenset(spelled))
 
     def has(self, word: str) -> bool:
         """Whether a stem stands here; a longer form of the same word counts as it."""
         if word in self.stems or word in self.starts:
             return True
-        return any(word[:n] in self.stems for n in range(_SHORTEST_SHARED_START, len(word)))
+        return any(word[:n] in self.stems for n in range(_SHORTEST_SHARED_START, min(len(word), _LONGEST_WORD)))
 
 
 def sentences(text: str) -> list[str]:

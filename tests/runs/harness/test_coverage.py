@@ -127,9 +127,30 @@ def test_the_words_of_the_offline_composer_are_a_frame(phrases: Phrases) -> None
             assert holds(sentence, nothing), sentence
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Злоумышленник украл базу данных.",
+        "공격자가 데이터베이스를 훔쳤습니다.",
+        "こうげきしゃがぬすみました。",
+        "Ein Angreifer hat alles gestohlen.",
+        "Ένας εισβολέας έκλεψε τα δεδομένα.",
+    ],
+)
+def test_no_language_passes_for_want_of_words(text: str) -> None:
+    assert not holds(text, Vocabulary.of((*ENGLISH_TEXTS, *CHINESE_TEXTS)))
+    assert holds(text, Vocabulary.of([text]))
+
+
 @pytest.mark.parametrize("hidden", ["An in\u00adtruder s\u200btole it.", "Ｎｉｎｅｔｙ percent of payments fail."])
 def test_no_form_of_letters_hides_an_invention(hidden: str) -> None:
     assert not holds(hidden, Vocabulary.of(ENGLISH_TEXTS))
+
+
+def test_an_endless_word_fills_no_memory() -> None:
+    known = Vocabulary.of(["x" * 20_000])
+    assert sum(map(len, known.starts)) < 10_000
+    assert holds("x" * 20_000, known)
 
 
 def test_a_number_that_a_source_spells_out_may_be_spelled_out() -> None:
