@@ -14,9 +14,11 @@ from tests.e2e.outside import alert_of, details_of, event_types, evidence_of
 from tests.e2e.recovering import EXECUTOR, POSTGRES, Site, recovery_site
 from tests.servers.brain import Brain
 from tests.servers.chat_wire import Question, Reaction
-from tests.superbiz.instance import processes_of
+from tests.superbiz.instance import processes_of, wait_until_gone
 
 OUTAGE_S = 10.0
+# Each time it is started again after twice as long; the last wait makes up the rest of the ten seconds.
+KILLED_FOR_S = 4.0
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +28,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield site
 
 
+def kill(pids: set[int]) -> None:
+    """And wait for their end: until then the server might still answer who asks whether all is well."""
+    for pid in pids:
+        os.kill(pid, signal.SIGQUIT)
+    assert wait_until_gone(pids) == set()
+
+
 def dies_once(site: Site) -> None:
-    os.kill(site.pid_of(POSTGRES), signal.SIGQUIT)
+    kill({site.pid_of(POSTGRES)})
 
 
 def dies_again_and_again(site: Site) -> None:
-    end = time.monotonic() + OUTAGE_S
+    end = time.monotonic() + KILLED_FOR_S
     while time.monotonic() < end:
-        for pid in processes_of(site.instance, POSTGRES):
-            os.kill(pid, signal.SIGQUIT)
+        kill(processes_of(site.instance, POSTGRES))
         time.sleep(0.1)
 
 
