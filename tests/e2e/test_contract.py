@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from superbiz.env import BASE_DIR
 from tests.e2e.outside import HOOK, Outside, alert_of, check_record, evidence_of, make_callers, read_events
 from tests.superbiz.instance import Instance, free_port, running
 
@@ -39,7 +40,7 @@ from audit.models import ReasoningAccess
 print([(read.reader, read.run_id) for read in ReasoningAccess.objects.filter(what="reasoning").order_by("id")])
 """
 PHASES = {"RUN", "ROUTING", "AGENT", "TOOL", "EVIDENCE", "SEMANTIC", "RELEASE"}
-LEAKS = re.compile(r"Traceback|File \"|SELECT |psycopg|django|/work/|\.py\b", re.IGNORECASE)
+LEAKS = re.compile(rf"Traceback|File \"|SELECT |psycopg|django|{re.escape(str(BASE_DIR))}/|\.py\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
