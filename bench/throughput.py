@@ -18,7 +18,7 @@ from superbiz.env import BASE_DIR, Env
 from superbiz.processes import programs
 from superbiz.programs import log_tail, start, stop
 
-RUNS = 64
+RUNS = 160
 CONCURRENCY = 32
 LATENCY_S = 1.0
 WAIT_S = 240.0

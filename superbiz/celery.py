@@ -27,10 +27,15 @@ def _keep_djangos_logging(**_kwargs: object) -> None:
 
 @celeryd_init.connect
 def _check_what_runs_need(**_kwargs: object) -> None:
-    """A worker whose every run would fail does not start."""
+    """A worker whose every run would fail, or leave no record, does not start."""
+    from runs.observers import observers
     from superbiz.preflight import check_agent
 
     try:
         check_agent(load_env_or_exit())
+        observers()
     except ConfigurationError as error:
         exit_with(error)
+    except Exception as error:
+        # Celery logs what a receiver raises and goes on.
+        raise SystemExit("superbiz: the observers of RUN_OBSERVERS cannot be loaded.") from error

@@ -17,7 +17,7 @@ from runs import live
 from runs.access import ApiError, caller_of, require
 from runs.models.token import Scope
 from superbiz.api import error_response
-from superbiz.processes import SHARED_METRICS
+from superbiz.places import SHARED_METRICS
 
 log = structlog.get_logger(__name__)
 

@@ -22,6 +22,8 @@ from superbiz.env import ConfigurationError
 # sun_path holds 108 bytes on Linux and 104 on macOS.
 SOCKET_PATH_MAX = 100
 DATABASE_NAME = "superbiz"
+# Read by prometheus_client when it is imported: metrics are kept in files of this folder.
+SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
 
 
 @dataclass(frozen=True, slots=True)

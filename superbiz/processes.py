@@ -13,7 +13,7 @@ from prometheus_client.multiprocess import mark_process_dead
 
 from superbiz.embedded import EmbeddedServers, ServiceError
 from superbiz.env import Env
-from superbiz.places import Places
+from superbiz.places import SHARED_METRICS, Places
 from superbiz.programs import Program, Running, start, stop
 
 WATCH_EVERY_S = 0.2
@@ -22,9 +22,6 @@ LONGEST_DELAY_S = 30.0
 STEADY_AFTER_S = 60.0
 # One worker in most instances: it has nobody to gossip or mingle with.
 WORKER_OPTIONS = ("-P", "threads", "--without-gossip", "--without-mingle")
-
-# Read by prometheus_client when it is imported: metrics are kept in files of this folder.
-SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
 
 Say = Callable[[str], None]
 

@@ -1,5 +1,7 @@
 """Django's settings, all derived from the environment (`superbiz.env`)."""
 
+import os
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -19,6 +21,9 @@ try:
     SECRET_KEY = SUPERBIZ.secret_key.get_secret_value() if SUPERBIZ.secret_key else places.secret_key(SUPERBIZ.var)
 except OSError as error:
     exit_with(places.unwritable(SUPERBIZ.var, error))
+if places.SHARED_METRICS in os.environ:
+    # prometheus_client opens files in it and makes no folder.
+    Path(os.environ[places.SHARED_METRICS]).mkdir(parents=True, exist_ok=True)
 # Loopback is always answered: `up` asks /readyz there, whatever name people use from outside.
 ALLOWED_HOSTS = list(dict.fromkeys([*SUPERBIZ.allowed_hosts, *LOOPBACK_HOSTS]))
 BEHIND_TLS = not DEBUG and not SUPERBIZ.loopback_only
