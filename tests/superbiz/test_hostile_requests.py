@@ -198,7 +198,7 @@ def test_a_fault_of_ours_is_logged_with_its_traceback(
     def crash(*_args: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("audit.views.read_filters", crash)
+    monkeypatch.setattr("audit.views.runlist.read_filters", crash)
     assert admin_client.get("/").status_code == 500
     assert "Traceback" in log_lines()[0]
 

@@ -1,0 +1,1 @@
+"""The pages of runs: a module a page. `page` holds what they share."""

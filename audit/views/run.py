@@ -1,0 +1,88 @@
+"""One run with its timeline, and the restricted texts behind an event."""
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from audit.api import record_access
+from audit.pages.details import Panel, panel_of
+from audit.pages.restricted import restricted_texts, what_of
+from audit.pages.runpage import run_view
+from audit.trace import timeline_page
+from audit.views.page import page_view, run_or_404, target_of
+from runs import lifecycle
+from runs.access import Caller
+from runs.errors import CancelReason
+from runs.models import DiagnosisRun
+from runs.models.token import Scope
+
+LARGEST_SEQUENCE_NO = 2**31 - 1
+
+
+def _selected(run: DiagnosisRun, request: HttpRequest) -> Panel | None:
+    """The event that the address names; 404 where the run has none of that number."""
+    asked = request.GET.get("event", "")
+    if not asked:
+        return None
+    number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else 0
+    panel = panel_of(run, number) if number else None
+    if panel is None:
+        raise Http404(_("The run has no such event."))
+    return panel
+
+
+@require_safe
+@page_view
+def run_page(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
+    run = run_or_404(caller, run_id)
+    target = target_of(request)
+    context = {"run_id": run.id, "may_read": caller.may(Scope.REASONING_READ)}
+    if target == "panel":
+        return render(request, "runs/parts/panel.html", context | {"panel": _selected(run, request)})
+    context |= {"run": run_view(run), "may_cancel": caller.may(Scope.RUNS_CANCEL)}
+    if target == "run":
+        return render(request, "runs/parts/run.html", context)
+    return render(request, "runs/run.html", context | {"panel": _selected(run, request)})
+
+
+@require_POST
+@page_view
+def cancel_run(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
+    if not caller.may(Scope.RUNS_CANCEL):
+        raise PermissionDenied
+    run = run_or_404(caller, run_id)
+    answer = lifecycle.request_cancel(run.id, CancelReason.USER_REQUESTED, caller.name)
+    if answer.accepted:
+        messages.success(request, _("Cancellation requested."))
+    else:
+        messages.warning(request, _("The run had ended before it could be cancelled."))
+    return redirect("run", run_id=run.id)
+
+
+# ---- restricted texts -----------------------------------------------------------------------------------------
+
+
+@require_safe
+@page_view
+def restricted(request: HttpRequest, caller: Caller, run_id: str, sequence_no: int) -> HttpResponse:
+    """Needs `audit.read_reasoning`. The access is on record before the text is read; no cache keeps the answer."""
+    run = run_or_404(caller, run_id)
+    if not caller.may(Scope.REASONING_READ):
+        raise PermissionDenied
+    events = timeline_page(run.id, min(sequence_no, LARGEST_SEQUENCE_NO) - 1, 1)
+    if not events or events[0].sequence_no != sequence_no:
+        raise Http404(_("The run has no such event."))
+    record_access(caller, run.id, what_of(events[0]))
+    context = {
+        "run_id": run.id,
+        "sequence_no": sequence_no,
+        "summary": events[0].summary,
+        "texts": restricted_texts(run, events[0]),
+    }
+    whole = target_of(request) != "restricted"
+    response = render(request, "runs/restricted.html" if whole else "runs/parts/restricted.html", context)
+    response["Cache-Control"] = "no-store"
+    return response
