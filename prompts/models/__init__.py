@@ -1,3 +1,3 @@
-from prompts.models.prompt import Prompt, PromptActivation, PromptVersion
+from prompts.models.prompt import Prompt, PromptActivation, PromptVersion, label_of
 
-__all__ = ["Prompt", "PromptActivation", "PromptVersion"]
+__all__ = ["Prompt", "PromptActivation", "PromptVersion", "label_of"]

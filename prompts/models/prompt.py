@@ -3,6 +3,10 @@
 import pgtrigger
 from django.conf import settings
 from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+RELEASE = "sync_prompts"
+"""Who made what no person made."""
 
 
 def _no_truncate() -> pgtrigger.Trigger:
@@ -24,16 +28,28 @@ class Prompt(models.Model):
 
     class Meta:
         db_table = "prompt"
+        verbose_name = _("prompt")
+        verbose_name_plural = _("prompts")
+        permissions = [("activate_prompt", "Can make a version of a prompt active, or roll it back")]
         triggers = [_no_truncate()]
 
     def __str__(self) -> str:
-        return self.name
+        return self.title
+
+    def newest_activation(self) -> "PromptActivation | None":
+        """What is active: its version comes with it."""
+        return self.activations.order_by("-id").select_related("version", "activated_by").first()
+
+    def newest_shipped(self) -> "PromptVersion | None":
+        return self.versions.filter(origin=PromptVersion.Origin.SHIPPED).order_by("-number").first()
 
 
 class PromptVersion(models.Model):
+    """One text, never changed. `based_on`: the version that it was edited from, and `reason` why."""
+
     class Origin(models.TextChoices):
-        SHIPPED = "SHIPPED"
-        ADMIN = "ADMIN"
+        SHIPPED = "SHIPPED", _("shipped")
+        ADMIN = "ADMIN", _("edited here")
 
     id = models.BigAutoField(primary_key=True)
     prompt = models.ForeignKey(Prompt, on_delete=models.PROTECT, related_name="versions")
@@ -41,6 +57,8 @@ class PromptVersion(models.Model):
     text = models.TextField()
     sha256 = models.CharField(max_length=64)
     origin = models.CharField(max_length=10, choices=Origin)
+    based_on = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="edits")
+    reason = models.CharField(max_length=500, default="")
     created_at = models.DateTimeField()
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+"
@@ -48,6 +66,8 @@ class PromptVersion(models.Model):
 
     class Meta:
         db_table = "prompt_version"
+        verbose_name = _("prompt version")
+        verbose_name_plural = _("prompt versions")
         constraints = [
             models.UniqueConstraint(fields=["prompt", "number"], name="prompt_version_number"),
             models.CheckConstraint(condition=models.Q(number__gte=1), name="prompt_version_from_one"),
@@ -65,7 +85,15 @@ class PromptVersion(models.Model):
     @property
     def label(self) -> str:
         """For people and the ledger, e.g. `chat-executor-v2`."""
-        return f"{self.prompt_id.replace('_', '-')}-v{self.number}"
+        return label_of(self.prompt_id, self.number)
+
+    @property
+    def who(self) -> str:
+        return self.created_by.get_username() if self.created_by else RELEASE
+
+
+def label_of(prompt: str, number: int) -> str:
+    return f"{prompt.replace('_', '-')}-v{number}"
 
 
 class PromptActivation(models.Model):
@@ -85,6 +113,8 @@ class PromptActivation(models.Model):
 
     class Meta:
         db_table = "prompt_activation"
+        verbose_name = _("prompt activation")
+        verbose_name_plural = _("prompt activations")
         constraints = [
             models.CheckConstraint(condition=~models.Q(reason=""), name="prompt_activation_has_reason"),
             # Two activations over the same current version: the second one loses.
@@ -103,3 +133,7 @@ class PromptActivation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.prompt_id}: {self.version_id}"
+
+    @property
+    def who(self) -> str:
+        return self.activated_by.get_username() if self.activated_by else RELEASE
