@@ -23,7 +23,8 @@ from gatekeeper.types import (
 CLAIMS = 1_000
 REF_CHARS = 2_048
 REFS_PER_INVOCATION = 50
-REPEATS = 5
+REPEATS = 9
+AIM_MS = 50
 
 
 def large_case() -> Case:
@@ -55,14 +56,22 @@ def _padded(line: int, fact: str) -> str:
 
 
 def run() -> list[Figure]:
-    """The median of `REPEATS` cold judgements, in CPU time: the gate waits for nothing."""
+    """The medians of `REPEATS` cold judgements, by the CPU's clock and by the one on the wall.
+
+    The gate waits for nothing: where the two differ, something else had the processor.
+    """
     rule_set = shipped_rule_set()
-    times = []
+    cpu_ms, wall_ms = [], []
     for _ in range(REPEATS):
         case = large_case()
-        started = time.process_time()
+        cpu, wall = time.process_time(), time.perf_counter()
         result = judge(case, rule_set)
-        times.append((time.process_time() - started) * 1_000)
+        wall_ms.append((time.perf_counter() - wall) * 1_000)
+        cpu_ms.append((time.process_time() - cpu) * 1_000)
         if result.verdict is not Verdict.PASS or len(result.accepted) != CLAIMS:
             raise RuntimeError("The benchmark's claims must all be accepted; the gate refused some.")
-    return [Figure("gate: 1,000 claims over 1,000 refs of 2 KB (CPU)", statistics.median(times), "ms", aim=50)]
+    name = "gate: 1,000 claims over 1,000 refs of 2 KB"
+    return [
+        Figure(f"{name} (CPU)", statistics.median(cpu_ms), "ms", aim=AIM_MS),
+        Figure(f"{name} (wall clock)", statistics.median(wall_ms), "ms", aim=AIM_MS),
+    ]

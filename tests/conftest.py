@@ -6,12 +6,13 @@ The process that was started by hand (xdist's controller, or plain pytest) owns 
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 SERVERS = pytest.StashKey[Any]()
+TOLD = "told at the end"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -58,3 +59,29 @@ def _valkey_of_this_worker() -> Iterator[Any]:
 def _empty_valkey(_valkey_of_this_worker: Any) -> None:
     """Every test starts with an empty cache, broker and message bus."""
     _valkey_of_this_worker.flushdb()
+
+
+@pytest.fixture
+def tell_at_the_end(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Puts a line under the test run's summary: what was counted shows in an ordinary run, by way of xdist too."""
+    properties: list[tuple[str, object]] = request.node.user_properties
+
+    def tell(line: str) -> None:
+        properties.append((TOLD, line))
+
+    return tell
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [report for group in terminalreporter.stats.values() for report in group]
+    # What a test said stands in its report and again in that of its teardown.
+    told = {
+        (report.nodeid, line): None
+        for report in reports
+        for key, line in getattr(report, "user_properties", ())
+        if key == TOLD
+    }
+    if told:
+        terminalreporter.section("counts")
+        for _, line in sorted(told):
+            terminalreporter.write_line(line)

@@ -2,12 +2,12 @@
 
 Evidence is generated; a forger changes a true quotation of it, a printer changes only how it looks. Whether a
 forged text happens to stand in the evidence after all is decided by plain containment, not by the gate's own code.
-Counts are printed (`pytest -s`).
+Counts stand at the end of a test run.
 """
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -40,10 +40,13 @@ evidence = st.builds(
 )
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _print_counts() -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def _tell_counts(tell_at_the_end: Callable[[str], None]) -> Iterator[None]:
+    """Of one test: it counts under one name, and what it counts has held."""
+    before = COUNTS.copy()
     yield
-    print("\nforgeries and variants judged:", dict(sorted(COUNTS.items())))
+    for name, count in (COUNTS - before).items():
+        tell_at_the_end(f"generated evidence, {name}: {count} judged as they should be")
 
 
 def accepted(text: str, excerpt: str, claim_text: str = "The excerpt says so.", cited: str = "inv_here") -> bool:

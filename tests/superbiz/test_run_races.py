@@ -76,7 +76,7 @@ class Race:
             connection.close()
 
 
-def test_the_ledger_tells_one_end_and_it_is_the_row_s(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ledger_tells_one_end_and_it_is_the_row_s(tell_at_the_end: Callable[[str], None]) -> None:
     runs = [claimed() for _ in range(ROUNDS)]
     # The reaper is to find none of them before its round.
     DiagnosisRun.objects.update(heartbeat_at=now() + timedelta(days=1))
@@ -100,7 +100,6 @@ def test_the_ledger_tells_one_end_and_it_is_the_row_s(capsys: pytest.CaptureFixt
         assert row.model_calls in {0, 2}
         assert verify(load_record(run_id)) == []
         ends[f"{row.outcome} {row.release_decision or row.failure_code or row.cancel_reason}"] += 1
-    with capsys.disabled():
-        print(f"\n{ROUNDS} races: " + ", ".join(f"{count} × {end}" for end, count in ends.most_common()))
+    tell_at_the_end(f"{ROUNDS} races: " + ", ".join(f"{count} × {end}" for end, count in ends.most_common()))
     assert sum(ends.values()) == ROUNDS
     assert len(ends) == 4, "some move never won: this race proves nothing"
