@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from audit.pages.hostile import Cut, as_json, one_line, seen, shown
 from audit.pages.marks import Marked, marked
 from audit.pages.proof import RuleLine, citations_of, rule_lines
 from audit.pages.timeline import TimelineRow, timeline_row
-from audit.pages.words import ROLE_WORDS, Words
+from audit.pages.words import ROLE_WORDS
 from audit.restricted import visible_self_evaluation
 from audit.trace import EventDetails, Invocation, ModelCallEntry, Step, TimelineEvent, event_details
 from runs.harness.events import EventType
 from runs.models import DiagnosisRun
+from runs.pages.hostile import Cut, as_json, one_line, seen, shown
+from runs.pages.words import Words
 
 OTHER_REFS = 200
 REF_CHARS = 2_000

@@ -9,8 +9,8 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from audit.pages.hostile import seen
 from gatekeeper.text import fold
+from runs.pages.hostile import seen
 
 # As in `gatekeeper.text`: sequences without a text of their own.
 _ANSI = re.compile(r"\x1b\[[0-9;:?]{0,32}[A-Za-z]")

@@ -8,19 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit.models import ToolInvocation
-from audit.pages.hostile import one_line, seen
 from audit.pages.marks import Marked, in_context
-from audit.pages.words import (
-    KIND_WORDS,
-    RULE_VERDICT_WORDS,
-    RULE_WORDS,
-    Tone,
-    Words,
-    tone_of_rule,
-)
+from audit.pages.words import KIND_WORDS, RULE_VERDICT_WORDS, RULE_WORDS, tone_of_rule
 from audit.restricted import visible_self_evaluation
 from gatekeeper.types import NO_EVIDENCE_PATH, Intent
 from runs.models import DiagnosisRun
+from runs.pages.hostile import one_line, seen
+from runs.pages.words import Tone, Words
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from audit.pages.details import GATE_ROUNDS
-from audit.pages.hostile import Cut, as_json, shown
-from audit.pages.words import Words
 from audit.trace import TimelineEvent, load_reasoning
 from runs.harness.events import EventType
 from runs.models import DiagnosisRun
+from runs.pages.hostile import Cut, as_json, shown
+from runs.pages.words import Words
 
 REASONING = "reasoning"
 SELF_EVALUATION = "self_evaluation"

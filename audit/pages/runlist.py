@@ -8,12 +8,12 @@ from urllib.parse import urlencode
 from django.db.models import Q, QuerySet
 from pydantic import ValidationError
 
-from audit.pages.hostile import one_line
-from audit.pages.words import TRIGGER_WORDS, VERDICT_WORDS, Tone, Words, badge, tone_of_code
 from runs.access import ApiError, Caller, visible_runs
 from runs.api import RunFilters, cursor_after, filtered
 from runs.models import DiagnosisRun
 from runs.models.run import RunOutcome, RunStatus, Trigger
+from runs.pages.hostile import one_line
+from runs.pages.words import TRIGGER_WORDS, VERDICT_WORDS, Tone, Words, badge, tone_of_code
 
 PAGE = 40
 OPEN = (RunStatus.QUEUED, RunStatus.RUNNING)

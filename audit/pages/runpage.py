@@ -6,14 +6,14 @@ from decimal import Decimal
 
 from django.utils.translation import gettext_lazy as _
 
-from audit.pages.hostile import one_line, seen
 from audit.pages.proof import Answer, answer_of
 from audit.pages.timeline import TimelineRow, timeline_rows
-from audit.pages.words import TRIGGER_WORDS, VERDICT_WORDS, Tone, Words, badge, tone_of_code
 from audit.trace import Count, Trace, load_trace
 from runs.errors import CANCEL_SENTENCES, FAILURE_SENTENCES, CancelReason, FailureCode
 from runs.harness.events import EventType
 from runs.models import DiagnosisRun
+from runs.pages.hostile import one_line, seen
+from runs.pages.words import TRIGGER_WORDS, VERDICT_WORDS, Tone, Words, badge, tone_of_code
 
 PROBLEMS_SHOWN = 10
 

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from audit.pages.hostile import one_line
-from audit.pages.words import EVENT_WORDS, ROLE_WORDS, Tone, Words, tone_of_event
+from audit.pages.words import EVENT_WORDS, ROLE_WORDS, tone_of_event
 from audit.trace import TimelineEvent
 from runs.harness.events import EventType
+from runs.pages.hostile import one_line
+from runs.pages.words import Tone, Words
 
 # The bar is drawn on a scale of this many units.
 SCALE = 1000

@@ -1,59 +1,12 @@
 """Codes of the record in plain words, and how loud each of them is."""
 
-from enum import StrEnum
 from typing import Any
 
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from runs.harness.events import EventType
 from runs.harness.ports import Role
-from runs.models import DiagnosisRun
-from runs.models.run import ReleaseDecision, RunStatus, Trigger
-
-Words = str | Promise
-
-
-class Tone(StrEnum):
-    """How loud something is shown. The words say the same: colour is never alone."""
-
-    QUIET = "quiet"
-    NORMAL = "normal"
-    GOOD = "good"
-    WARN = "warn"
-    BAD = "bad"
-    LIVE = "live"
-
-
-STATUS_WORDS: dict[str, Words] = {
-    RunStatus.QUEUED: _("Waiting"),
-    RunStatus.RUNNING: _("Running"),
-    RunStatus.SUCCESS: _("Answered"),
-    RunStatus.DEGRADED: _("Withheld"),
-    RunStatus.FAILED: _("Failed"),
-    RunStatus.CANCELLED: _("Cancelled"),
-}
-_STATUS_TONES = {
-    RunStatus.QUEUED: Tone.LIVE,
-    RunStatus.RUNNING: Tone.LIVE,
-    RunStatus.SUCCESS: Tone.GOOD,
-    RunStatus.DEGRADED: Tone.WARN,
-    RunStatus.FAILED: Tone.BAD,
-    RunStatus.CANCELLED: Tone.QUIET,
-}
-
-TRIGGER_WORDS: dict[str, Words] = {
-    Trigger.ALERT: _("Alert"),
-    Trigger.CHAT: _("Chat"),
-    Trigger.MANUAL: _("Manual"),
-    Trigger.EVAL: _("Evaluation"),
-}
-
-VERDICT_WORDS: dict[str, Words] = {
-    "PASS": _("Pass"),
-    "LOW_CONFID": _("Low confidence"),
-    "REJECT": _("Rejected"),
-}
+from runs.pages.words import STATUS_TONES, Tone, Words, tone_of_code
 
 KIND_WORDS: dict[str, Words] = {
     "observation": _("Observation"),
@@ -109,10 +62,6 @@ ROLE_WORDS: dict[str, Words] = {
     Role.AIOPS_EXECUTOR: _("Executor"),
 }
 
-_BAD = frozenset({"FAILED", "TIMEOUT", "REJECTED", "REJECT", "WITHHELD", "ERROR"})
-_WARN = frozenset({"LOW_CONFID", ReleaseDecision.RELEASED_LOW_CONFIDENCE, "CANCELLED"})
-_GOOD = frozenset({"PASS", ReleaseDecision.RELEASED})
-_QUIET = frozenset({"STARTED", "DEDUPLICATED"})
 _WARN_EVENTS = frozenset(
     {
         EventType.RUN_CANCEL_REQUESTED,
@@ -123,17 +72,9 @@ _WARN_EVENTS = frozenset(
 )
 
 
-def tone_of_code(code: str | None) -> Tone:
-    """How loud a status, verdict or decision is."""
-    for codes, tone in ((_BAD, Tone.BAD), (_WARN, Tone.WARN), (_GOOD, Tone.GOOD), (_QUIET, Tone.QUIET)):
-        if code in codes:
-            return tone
-    return Tone.NORMAL
-
-
 def tone_of_event(event_type: str, status: str | None, details: dict[str, Any]) -> Tone:
     if event_type == EventType.RUN_FINISHED:
-        return _STATUS_TONES.get(details.get("outcome", ""), Tone.NORMAL)
+        return STATUS_TONES.get(details.get("outcome", ""), Tone.NORMAL)
     if event_type in _WARN_EVENTS:
         return Tone.WARN
     if details.get("replaced_because") or details.get("violation") or details.get("contract_violations"):
@@ -143,12 +84,3 @@ def tone_of_event(event_type: str, status: str | None, details: dict[str, Any]) 
 
 def tone_of_rule(verdict: str) -> Tone:
     return _RULE_TONES.get(verdict, Tone.NORMAL)
-
-
-def badge(run: DiagnosisRun) -> tuple[Words, Tone]:
-    """The run's state in one or two words."""
-    if run.status == RunStatus.RUNNING and run.cancel_requested_at is not None:
-        return _("Cancelling"), Tone.WARN
-    if run.release_decision == ReleaseDecision.RELEASED_LOW_CONFIDENCE:
-        return _("Answered, low confidence"), Tone.WARN
-    return STATUS_WORDS.get(run.status, run.status), _STATUS_TONES.get(RunStatus(run.status), Tone.NORMAL)

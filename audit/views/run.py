@@ -12,12 +12,13 @@ from audit.pages.details import Panel, panel_of
 from audit.pages.restricted import restricted_texts, what_of
 from audit.pages.runpage import run_view
 from audit.trace import timeline_page
-from audit.views.page import page_view, run_or_404, target_of
+from audit.views.page import run_or_404
 from runs import lifecycle
 from runs.access import Caller
 from runs.errors import CancelReason
 from runs.models import DiagnosisRun
 from runs.models.token import Scope
+from runs.pages.view import page_view, target_of
 
 LARGEST_SEQUENCE_NO = 2**31 - 1
 

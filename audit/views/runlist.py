@@ -7,10 +7,10 @@ from django.views.decorators.http import require_safe
 
 from audit.pages.runlist import read_filters, watched_rows
 from audit.pages.runlist import run_page as runs_of_page
-from audit.pages.words import STATUS_WORDS, TRIGGER_WORDS
-from audit.views.page import page_view, target_of
 from runs.access import ApiError, Caller
 from runs.models.run import RunOutcome, RunStatus, Trigger
+from runs.pages.view import page_view, target_of
+from runs.pages.words import STATUS_WORDS, TRIGGER_WORDS
 
 
 @require_safe
