@@ -177,6 +177,8 @@ def _save_ledgers(accepted: Sequence[Rows]) -> None:
     insert([row for rows in accepted for row in rows.reasoning])
     insert([row for rows in accepted for row in rows.calls])
     insert([row for rows in accepted for row in rows.invocations])
+    # A later attempt tells again what the run was given.
+    insert([row for rows in accepted for row in rows.prompts], unless_there=True)
 
 
 def _close_steps(closings: Sequence[tuple[Closing, str]]) -> None:

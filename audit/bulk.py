@@ -25,13 +25,14 @@ def _columns(model: type[models.Model]) -> tuple[tuple[str, str, str], ...]:
 
 
 @functools.cache
-def _statement(model: type[models.Model]) -> str:
+def _statement(model: type[models.Model], unless_there: bool) -> str:
     quote = connection.ops.quote_name
     columns = ", ".join(quote(column) for _, column, _ in _columns(model))
     typed = ", ".join(f"{quote(column)} {kind}" for _, column, kind in _columns(model))
     return (
         f"INSERT INTO {quote(model._meta.db_table)} ({columns})"  # noqa: S608 (names of our own tables and columns)
         f" SELECT {columns} FROM jsonb_to_recordset(%s::jsonb) AS rows ({typed})"
+        f"{' ON CONFLICT DO NOTHING' if unless_there else ''}"
     )
 
 
@@ -43,8 +44,10 @@ def _as_text(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} is not a column's value")
 
 
-def insert(rows: Sequence[models.Model]) -> None:
+def insert(rows: Sequence[models.Model], *, unless_there: bool = False) -> None:
     """Insert the rows, all of one model, in their order. Their keys are not set where the database gives them.
+
+    `unless_there`: rows that a unique constraint knows already are passed over.
 
     Raises `django.db.Error`s as the database gives them, and ValueError or TypeError for what is no column's value.
     """
@@ -54,4 +57,4 @@ def insert(rows: Sequence[models.Model]) -> None:
     columns = _columns(model)
     values = [{column: getattr(row, attribute) for attribute, column, _ in columns} for row in rows]
     with connection.cursor() as cursor:
-        cursor.execute(_statement(model), [json.dumps(values, default=_as_text, allow_nan=False)])
+        cursor.execute(_statement(model, unless_there), [json.dumps(values, default=_as_text, allow_nan=False)])

@@ -20,6 +20,7 @@ BATCH = 100
 _PRUNERS_LOCK = 0x5342_5052
 _TABLES = (
     "reasoning_access",
+    "run_prompt",
     "diagnosis_trace_event",
     "diagnosis_trace_head",
     "agent_reasoning_audit",

@@ -11,7 +11,7 @@ from django.db import models
 
 from audit import chain
 from audit.canonical import clean_text, plain
-from audit.models import AgentReasoning, AgentStep, ModelCallRow, ToolInvocation, TraceEvent
+from audit.models import AgentReasoning, AgentStep, ModelCallRow, RunPrompt, ToolInvocation, TraceEvent
 from runs.harness.events import (
     DETAILS,
     SUMMARY_LIMIT,
@@ -20,6 +20,7 @@ from runs.harness.events import (
     Frame,
     InvocationRecord,
     ModelCall,
+    PromptPinned,
     Reasoning,
     StepClosed,
     StepOpened,
@@ -48,6 +49,7 @@ class Rows:
     reasoning: list[AgentReasoning] = field(default_factory=list)
     calls: list[ModelCallRow] = field(default_factory=list)
     invocations: list[ToolInvocation] = field(default_factory=list)
+    prompts: list[RunPrompt] = field(default_factory=list)
 
     @property
     def late_for(self) -> set[str]:
@@ -178,6 +180,8 @@ def rows_of(run: RunRef, emission: Emission) -> Rows:
     rows = Rows(run)
     for record in emission.records:
         match record:
+            case PromptPinned():
+                rows.prompts.append(RunPrompt(run_id=run.run_id, prompt=record.name, version=record.version))
             case StepOpened():
                 rows.opened.append(_step(run, record))
             case StepClosed():

@@ -151,7 +151,7 @@ async def _attempt(claimed: Claimed, held: Held, holdings: Holdings, equipment: 
 
 async def _work(claimed: Claimed, books: Books, equipment: Equipment, drive: Drive) -> Conclusion:
     async def pinned() -> Prepared:
-        prepared = await equipment.prepare(claimed.run.trigger)
+        prepared = await equipment.prepare(question=claimed.run.subject.alert is None, order=claimed.order)
         if not await run_in_orm(lifecycle.pin, claimed.ref, pins_of(prepared)):
             raise LeaseLost
         return prepared
@@ -177,8 +177,9 @@ def pins_of(prepared: Prepared) -> Pins:
     """`model` is the executor's, whose claims the run is about."""
     return Pins(
         model=prepared.models[Role.AIOPS_EXECUTOR].name[:200],
-        prompt_set_version=prepared.prompt_set_version,
+        prompt_set_version=prepared.pinned.prompt_set,
         rule_set_version=prepared.rule_set.number,
+        pinned_prompts=prepared.pinned.model_dump(mode="json"),
     )
 
 
@@ -187,7 +188,7 @@ def kit_of(prepared: Prepared, books: Books) -> Kit:
         models=prepared.models,
         tools=prepared.registry.tools,
         prompts=prepared.prompts,
-        prompt_set_version=prepared.prompt_set_version,
+        prompt_set_version=prepared.pinned.prompt_set,
         rule_set=prepared.rule_set,
         limits=prepared.limits,
         clock=SystemClock(),
@@ -197,6 +198,7 @@ def kit_of(prepared: Prepared, books: Books) -> Kit:
         settle=books.settle,
         breakers=prepared.breakers,
         evidence_now=prepared.evidence_now,
+        looks_back=prepared.looks_back,
         redact=clean_json,
     )
 

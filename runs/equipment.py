@@ -25,11 +25,12 @@ from runs.clock import SystemClock
 from runs.errors import ConfigurationError
 from runs.harness.ports import Breaker, ChatModel, Role
 from runs.harness.run import Limits, Prompt
+from runs.incidents import NoSuchIncident, incident
 from runs.knowledge.index import KnowledgeIndex
 from runs.library import SHELF
 from runs.llm.select import build_models, close_models
-from runs.models.run import Trigger
 from runs.orm import run_in_orm
+from runs.pins import NOTHING_SPECIAL, Order, PinnedPrompts, Rehearsal
 from runs.tools.breaker import Breakers
 from runs.tools.recorded import recorded_now
 from runs.tools.registry import Sources, ToolRegistry, build_registry, new_client
@@ -58,10 +59,11 @@ class Prepared:
     registry: ToolRegistry
     breakers: Mapping[str, Breaker]
     prompts: Mapping[Role, Prompt]
-    prompt_set_version: str
+    pinned: PinnedPrompts
     rule_set: RuleSet
     limits: Limits
     evidence_now: Callable[[], datetime] | None
+    looks_back: bool = False
 
 
 class Equipment:
@@ -73,9 +75,7 @@ class Equipment:
         self._client: httpx.AsyncClient | None = None
         self._registry: tuple[KnowledgeIndex, ToolRegistry] | None = None
         self._preparing = asyncio.Lock()
-        self._breakers = Breakers(
-            failures=BREAKER_FAILURES, cool_down_s=BREAKER_COOL_DOWN_S, monotonic=SystemClock().monotonic
-        )
+        self._breakers = _new_breakers()
 
     @property
     def limits(self) -> Limits:
@@ -95,26 +95,41 @@ class Equipment:
         with contextlib.suppress(ConfigurationError):
             await asyncio.to_thread(self._open_models)
 
-    async def prepare(self, trigger: str) -> Prepared:
-        """Raises `ConfigurationError` where a setting, prompt or rule is wrong."""
+    async def prepare(self, *, question: bool, order: Order = NOTHING_SPECIAL) -> Prepared:
+        """For a question or an alert. Raises `ConfigurationError` where a setting, prompt or rule is wrong."""
         # One at a time: runs that come together would stay in step, all waiting for their models and then all at
         # work at once, and each would wait for all the others at every step.
         async with self._preparing:
-            stored = await run_in_orm(_stored, CHAT_SET if trigger == Trigger.CHAT else AIOPS_SET)
-        registry = self._tools(stored.index)
+            stored = await run_in_orm(_stored, CHAT_SET if question else AIOPS_SET, order)
+        senses = await self._senses(stored.index, order.rehearsal)
         # A provider's library takes a second to import: not on the loop that keeps the leases of other runs.
         models = await asyncio.to_thread(self._open_models)
-        recorded = settings.SUPERBIZ.recorded_evidence
         return Prepared(
             models=models,
-            registry=registry,
-            breakers={name: CountedBreaker(name, self._breakers.of(name)) for name in registry.names},
+            registry=senses.registry,
+            breakers=senses.breakers,
             prompts=stored.prompts,
-            prompt_set_version=stored.prompt_set_version,
+            pinned=stored.pinned,
             rule_set=stored.rule_set,
             limits=self.limits,
-            evidence_now=None if recorded is None else _fixed(recorded_now(recorded)),
+            evidence_now=None if senses.now is None else _fixed(senses.now),
+            looks_back=senses.looks_back,
         )
+
+    async def _senses(self, index: KnowledgeIndex, rehearsal: Rehearsal | None) -> "_Senses":
+        """A bundled incident is read by tools of its own, whose failures say nothing about the configured sources."""
+        if rehearsal is not None and rehearsal.incident is not None:
+            registry = await asyncio.to_thread(_tools_of_incident, rehearsal.incident, index)
+            own = _new_breakers()
+            return _Senses(registry, {name: own.of(name) for name in registry.names}, rehearsal.now)
+        registry = self._tools(index)
+        shared = {name: CountedBreaker(name, self._breakers.of(name)) for name in registry.names}
+        recorded = settings.SUPERBIZ.recorded_evidence
+        if recorded is not None:
+            return _Senses(registry, shared, recorded_now(recorded))
+        if rehearsal is not None:
+            return _Senses(registry, shared, rehearsal.now, looks_back=True)
+        return _Senses(registry, shared, None)
 
     def _open_models(self) -> Mapping[Role, ChatModel]:
         with self._opening:
@@ -141,16 +156,26 @@ class Equipment:
 
 
 @dataclass(frozen=True, slots=True)
+class _Senses:
+    """What a run looks at the world with. `now` None: the clock."""
+
+    registry: ToolRegistry
+    breakers: Mapping[str, Breaker]
+    now: datetime | None
+    looks_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _Stored:
     index: KnowledgeIndex
-    prompt_set_version: str
+    pinned: PinnedPrompts
     prompts: Mapping[Role, Prompt]
     rule_set: RuleSet
 
 
-def _stored(prompt_set: str) -> _Stored:
+def _stored(prompt_set: str, order: Order) -> _Stored:
     try:
-        pinned, rule_set = active.pin(prompt_set), rulesets.current()
+        pinned, rule_set = _pinned(prompt_set, order), rulesets.current()
     except (LookupError, rulesets.RuleSetError, MalformedRules) as error:
         raise ConfigurationError(str(error)) from error
     prompts = {
@@ -158,7 +183,29 @@ def _stored(prompt_set: str) -> _Stored:
         for role, name in PROMPT_NAMES.items()
         if (prompt := pinned.prompts.get(name)) is not None
     }
-    return _Stored(SHELF.index(), pinned.version, prompts, rule_set)
+    numbers = PinnedPrompts(
+        prompt_set=pinned.version, prompts={name: prompt.number for name, prompt in pinned.prompts.items()}
+    )
+    return _Stored(SHELF.index(), numbers, prompts, rule_set)
+
+
+def _pinned(prompt_set: str, order: Order) -> active.PinnedSet:
+    """What an earlier attempt of the run had; else what is active now, but for what a rehearsal tries."""
+    if order.pinned is not None:
+        return active.pin_again(order.pinned.prompt_set, order.pinned.prompts)
+    return active.pin(prompt_set, order.rehearsal.prompts if order.rehearsal else {})
+
+
+def _tools_of_incident(slug: str, index: KnowledgeIndex) -> ToolRegistry:
+    try:
+        evidence = incident(slug).evidence
+    except NoSuchIncident as error:
+        raise ConfigurationError(str(error)) from error
+    return build_registry(Sources(recorded_evidence=evidence, timeout_s=settings.SUPERBIZ.tool_timeout_s), index)
+
+
+def _new_breakers() -> Breakers:
+    return Breakers(failures=BREAKER_FAILURES, cool_down_s=BREAKER_COOL_DOWN_S, monotonic=SystemClock().monotonic)
 
 
 def _fixed(moment: datetime) -> Callable[[], datetime]:

@@ -42,6 +42,7 @@ from runs.harness.run import Conclusion, RunInput, Spending, Spent, Subject
 from runs.models import DiagnosisRun
 from runs.models.run import RunStatus, Trigger
 from runs.observers import RunRef, write_all
+from runs.pins import NOTHING_SPECIAL, Order, PinnedPrompts, Rehearsal
 from runs.tally import Tally
 
 log = structlog.get_logger(__name__)
@@ -72,6 +73,7 @@ class RunRequest:
     requested_by: int | None = None
     requested_by_token: int | None = None
     run_id: str | None = None
+    rehearsal: Rehearsal | None = None
 
 
 def open_session(session_id: str, *, title: str = "", owner_id: int | None = None) -> bool:
@@ -102,6 +104,7 @@ def queue_run(request: RunRequest) -> str:
         subject=request.subject.model_dump(mode="json"),
         requested_by_id=request.requested_by,
         requested_by_token_id=request.requested_by_token,
+        rehearsal=request.rehearsal.model_dump(mode="json") if request.rehearsal else None,
         queued_at=now,
         enqueued_at=now,
     )
@@ -134,15 +137,17 @@ class Claimed:
     ref: RunRef
     run: RunInput
     tally: Tally
+    order: Order = NOTHING_SPECIAL
 
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """What an attempt runs with, fixed at its start."""
+    """What an attempt runs with, fixed at its start. `pinned_prompts`: the column's value."""
 
     model: str
     prompt_set_version: str
     rule_set_version: int
+    pinned_prompts: Mapping[str, Any]
 
 
 def new_lease() -> str:
@@ -170,7 +175,14 @@ def claim(run_id: str, worker: str, lease: str | None = None) -> Claimed | None:
         return None
     log.info("run claimed" if won else "run claimed before", run_id=run_id, worker=worker, attempt=row.attempts)
     ref = RunRef(run_id=row.id, session_id=row.session_id, lease_token=token)
-    return Claimed(ref=ref, run=_run_input(row), tally=_tally_before(row))
+    return Claimed(ref=ref, run=_run_input(row), tally=_tally_before(row), order=_order(row))
+
+
+def _order(row: DiagnosisRun) -> Order:
+    return Order(
+        rehearsal=Rehearsal.model_validate(row.rehearsal) if row.rehearsal else None,
+        pinned=PinnedPrompts.model_validate(row.pinned_prompts) if row.pinned_prompts else None,
+    )
 
 
 def _tally_before(row: DiagnosisRun) -> Tally:
@@ -412,6 +424,7 @@ def _end(
             published_result=published.model_dump(mode="json", by_alias=True) if published else None,
             safe_content=conclusion.safe_content.model_dump(mode="json", by_alias=True),
             self_evaluation=conclusion.self_evaluation or None,
+            groundedness=conclusion.groundedness,
             lease_token=None,
             finished_at=Now(),
             **changes,

@@ -185,6 +185,9 @@ CELERY_TIMEZONE = "UTC"
 # Told of every event of every run, in this order. Imported by dotted path, so that `runs` needs no `audit`.
 RUN_OBSERVERS = ["audit.recorder.LedgerRecorder", "runs.live.RunChanged"]
 
+# Incidents with a recording of their evidence, on which a prompt can be rehearsed.
+BUNDLED_INCIDENTS = BASE_DIR / "eval" / "incidents"
+
 # Alerts that fire all the time, to show that alerting works: they say nothing about a fault.
 ALERT_IGNORE_NAMES = ("Watchdog", "DeadMansSwitch")
 

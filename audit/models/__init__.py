@@ -1,5 +1,6 @@
 from audit.models.access import ReasoningAccess
 from audit.models.ledgers import AgentReasoning, AgentStep, ModelCallRow, ToolInvocation
+from audit.models.prompts import RunPrompt
 from audit.models.trace import PrunedRun, TraceEvent, TraceHead
 
 __all__ = [
@@ -8,6 +9,7 @@ __all__ = [
     "ModelCallRow",
     "PrunedRun",
     "ReasoningAccess",
+    "RunPrompt",
     "ToolInvocation",
     "TraceEvent",
     "TraceHead",

@@ -171,7 +171,7 @@ def _limitations(ctx: RunContext, judgement: Judgement, gated: Gated) -> list[st
     """Code's own sentences on what this answer lacks, most important first."""
     said = list(judgement.notes)
     if ctx.kit.evidence_now is not None:
-        said.append(f"The evidence is a recording made at {inputs.iso(ctx.kit.evidence_now())}, not live systems.")
+        said.append(_from_when(inputs.iso(ctx.kit.evidence_now()), looks_back=ctx.kit.looks_back))
     if not _telemetry_offered(ctx):
         said.append(NO_TELEMETRY)
     if gated.removed:
@@ -188,6 +188,12 @@ def _limitations(ctx: RunContext, judgement: Judgement, gated: Gated) -> list[st
         for tool, codes in failed.items()
     ]
     return said
+
+
+def _from_when(moment: str | None, *, looks_back: bool) -> str:
+    if looks_back:
+        return f"This repeats an earlier run: the sources were asked as of {moment}, and may have forgotten since."
+    return f"The evidence is a recording made at {moment}, not live systems."
 
 
 def _scope(ctx: RunContext) -> str:
@@ -225,6 +231,7 @@ def _decided(ctx: RunContext, judgement: Judgement, gated: Gated) -> Conclusion:
         verdict=verdict,
         release_decision=decision,
         published=published,
+        groundedness=judgement.judged.score if judgement.judged else None,
     )
 
 

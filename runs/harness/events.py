@@ -317,7 +317,15 @@ class InvocationRecord:
     started_at: datetime
 
 
-Record: TypeAlias = StepOpened | StepClosed | Reasoning | ModelCall | InvocationRecord
+@dataclass(frozen=True, slots=True)
+class PromptPinned:
+    """`run_prompt`: a prompt that the run was given at its start; `version` such as chat-executor-v2."""
+
+    name: str
+    version: str
+
+
+Record: TypeAlias = PromptPinned | StepOpened | StepClosed | Reasoning | ModelCall | InvocationRecord
 
 
 @dataclass(frozen=True, slots=True)

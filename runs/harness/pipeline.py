@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from gatekeeper.types import Intent
 from runs.harness import context, gating
 from runs.harness.conclude import conclude
-from runs.harness.events import EventType, RoutingDecision, RunStarted
+from runs.harness.events import EventType, PromptPinned, RoutingDecision, RunStarted
 from runs.harness.executor import Executor
 from runs.harness.ports import Role, ToolSpec
 from runs.harness.run import Conclusion, Kit, RunInput
@@ -40,6 +40,7 @@ async def drive(run: RunInput, kit: Kit) -> Conclusion:
             rule_set_version=kit.rule_set.number,
         ),
         f"started, attempt {run.attempt}",
+        records=[PromptPinned(prompt.name, prompt.version) for prompt in kit.prompts.values()],
     )
     ctx.emit(
         EventType.ROUTING_DECISION,

@@ -147,6 +147,8 @@ class Kit:
     breakers: Mapping[str, Breaker] = field(default_factory=dict)
     evidence_now: Callable[[], datetime] | None = None
     """The reference time for tools: the recorded moment where evidence is recorded; None: the clock."""
+    looks_back: bool = False
+    """Whether `evidence_now` is a past moment of live sources: an earlier run is repeated."""
     redact: Callable[[Any], Any] = unchanged
     """Masks the secrets in a JSON value before it is recorded."""
 
@@ -228,7 +230,7 @@ class Emitted:
 class Conclusion:
     """How a run ended. `status` is SUCCESS, DEGRADED, FAILED or CANCELLED.
 
-    `self_evaluation` is JSON-able and restricted; `published` only with SUCCESS.
+    `self_evaluation` is JSON-able and restricted; `published` only with SUCCESS. `groundedness`: the verifier's score.
     """
 
     status: str
@@ -241,4 +243,5 @@ class Conclusion:
     failure_code: FailureCode | None = None
     cancel_reason: CancelReason | None = None
     published: PublishedResult | None = None
+    groundedness: float | None = None
     took: timedelta = timedelta(0)

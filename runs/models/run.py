@@ -54,7 +54,8 @@ def _values(enum: type[StrEnum]) -> list[str]:
 class DiagnosisRun(models.Model):
     """`id` is the public run id.
 
-    `subject` is a validated `runs.harness.run.Subject`: the alert or question as it came.
+    `subject` is a validated `runs.harness.run.Subject`: the alert or question as it came. `pinned_prompts` and
+    `rehearsal` are the shapes of `runs.pins`. `groundedness` is the verifier's score, from 0 to 1.
     """
 
     id = models.CharField(primary_key=True, max_length=40)
@@ -78,6 +79,9 @@ class DiagnosisRun(models.Model):
     model = models.CharField(max_length=200, default="")
     rule_set_version = models.PositiveIntegerField(null=True, blank=True)
     prompt_set_version = models.CharField(max_length=40, null=True, blank=True)  # noqa: DJ001
+    pinned_prompts = models.JSONField(null=True, blank=True)
+    rehearsal = models.JSONField(null=True, blank=True)
+    groundedness = models.FloatField(null=True, blank=True)
 
     input_tokens = models.PositiveBigIntegerField(default=0)
     output_tokens = models.PositiveBigIntegerField(default=0)
@@ -169,6 +173,14 @@ class DiagnosisRun(models.Model):
                 | Q(cancel_requested_at__isnull=False, cancel_requested_reason__isnull=False),
                 name="run_cancel_request_whole",
             ),
+            models.CheckConstraint(
+                condition=Q(rehearsal__isnull=True) | Q(trigger="EVAL", alert__isnull=True),
+                name="run_rehearsal_is_eval",
+            ),
+            models.CheckConstraint(
+                condition=Q(groundedness__isnull=True) | Q(groundedness__gte=0, groundedness__lte=1),
+                name="run_groundedness_is_a_share",
+            ),
         ]
         indexes = [
             # The run list, newest first, and its cursor.
@@ -189,3 +201,8 @@ class DiagnosisRun(models.Model):
     @property
     def is_terminal(self) -> bool:
         return self.status in TERMINAL
+
+    @property
+    def is_rehearsal(self) -> bool:
+        """It tries something out: it counts in no figures, and nobody is told of it."""
+        return self.rehearsal is not None

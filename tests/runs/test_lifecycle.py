@@ -20,7 +20,12 @@ from tests.factories import RunFactory, conclusion, now, subject, withheld
 from tests.runs.watching import Told
 
 pytestmark = pytest.mark.django_db(transaction=True)
-PINS = Pins(model="offline", prompt_set_version="aiops-prompts-v1", rule_set_version=1)
+PINS = Pins(
+    model="offline",
+    prompt_set_version="aiops-prompts-v1",
+    rule_set_version=1,
+    pinned_prompts={"version": 1, "prompt_set": "aiops-prompts-v1", "prompts": {"executor": 1}},
+)
 
 
 def row(run_id: str) -> DiagnosisRun:
