@@ -3,9 +3,13 @@
 A caller is a signed-in person (session cookie, with CSRF for methods that change something) or a token
 (`Authorization: Bearer …`). Tokens carry scopes. People have them by who they are:
 
-    signed in      runs:read, chat:write, runs:cancel
-    staff          alerts:write as well
-    the permission audit.read_reasoning (a superuser has it)    reasoning:read as well
+    signed in                              runs:read, chat:write, runs:cancel
+    the permission runs.submit_alerts      alerts:write as well
+    the permission audit.read_reasoning    reasoning:read as well
+
+What a person reads are the runs that belong to nobody, such as those of alerts, and their own; what they cancel are
+their own. `runs.see_all_sessions` and `runs.cancel_any_run` lift that. Superusers have every permission. Whether
+somebody `is_staff` only says that the admin lets them in.
 """
 
 import hashlib
@@ -25,8 +29,11 @@ from runs.models.token import Scope
 from runs.orm import run_in_orm
 
 PERSON_SCOPES = frozenset({Scope.RUNS_READ, Scope.CHAT_WRITE, Scope.RUNS_CANCEL})
-STAFF_SCOPES = PERSON_SCOPES | {Scope.ALERTS_WRITE}
-REASONING_PERMISSION = "audit.read_reasoning"
+SEE_ALL_SESSIONS = "runs.see_all_sessions"
+CANCEL_ANY_RUN = "runs.cancel_any_run"
+SUBMIT_ALERTS = "runs.submit_alerts"
+READ_REASONING = "audit.read_reasoning"
+PERMISSION_OF_SCOPE: dict[str, str] = {Scope.ALERTS_WRITE: SUBMIT_ALERTS, Scope.REASONING_READ: READ_REASONING}
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 LAST_USED_EVERY = timedelta(minutes=1)
 
@@ -63,19 +70,18 @@ class Caller:
         return self.token.pk if self.token else None
 
     def may(self, scope: str) -> bool:
-        """Whether the caller holds a scope. May query the database for `reasoning:read`."""
+        """Whether the caller holds a scope. May query the database for a person's permissions."""
         if self.token is not None:
             return scope in self.token.scopes
         if self.user is None:
             return False
-        if scope == Scope.REASONING_READ:
-            return self.user.has_perm(REASONING_PERMISSION)
-        return scope in (STAFF_SCOPES if self.user.is_staff else PERSON_SCOPES)
+        permission = PERMISSION_OF_SCOPE.get(scope)
+        return self.user.has_perm(permission) if permission else scope in PERSON_SCOPES
 
     @property
     def sees_all_sessions(self) -> bool:
-        """Tokens are given out by administrators and speak for no person."""
-        return self.token is not None or (self.user is not None and self.user.is_staff)
+        """Tokens speak for no person, and only who sees all sessions may make them. May query the database."""
+        return self.token is not None or (self.user is not None and self.user.has_perm(SEE_ALL_SESSIONS))
 
 
 # ---- who it is ------------------------------------------------------------------------------------------------
@@ -87,20 +93,21 @@ def token_digest(token: str) -> str:
 
 def _token_caller(header: str) -> Caller:
     scheme, _, text = header.partition(" ")
-    token = None
+    token, digest, now = None, token_digest(text.strip()), datetime.now(UTC)
     if scheme.lower() == "bearer" and text.strip():
-        token = ApiToken.objects.filter(digest=token_digest(text.strip()), revoked_at__isnull=True).first()
+        answers = Q(digest=digest) | Q(previous_digest=digest, previous_ends_at__gt=now)
+        token = ApiToken.objects.filter(answers, revoked_at__isnull=True).first()
     if token is None:
         raise ApiError(401, "UNAUTHENTICATED", "The token is not known or was revoked.")
-    _note_use(token)
+    _note_use(token, "last_used_at" if token.digest == digest else "previous_used_at", now)
     return Caller(token=token)
 
 
-def _note_use(token: ApiToken) -> None:
-    now = datetime.now(UTC)
-    if token.last_used_at is None or token.last_used_at < now - LAST_USED_EVERY:
-        stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=now - LAST_USED_EVERY)
-        ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+def _note_use(token: ApiToken, column: str, now: datetime) -> None:
+    noted = getattr(token, column)
+    if noted is None or noted < now - LAST_USED_EVERY:
+        stale = Q(**{f"{column}__isnull": True}) | Q(**{f"{column}__lt": now - LAST_USED_EVERY})
+        ApiToken.objects.filter(stale, pk=token.pk).update(**{column: now})
 
 
 class _CsrfCheck(CsrfViewMiddleware):
@@ -173,6 +180,15 @@ def require(caller: Caller | None, scope: str) -> Caller:
 def may_see_session(caller: Caller, session: ChatSession) -> bool:
     """Sessions of other people are theirs; sessions without an owner are everyone's who may read runs."""
     return caller.sees_all_sessions or session.owner_id in {None, caller.user_id}
+
+
+def may_cancel(caller: Caller, run: DiagnosisRun) -> bool:
+    """People cancel the runs of their own sessions, and with the permission any that they see. Needs `run.session`."""
+    if not caller.may(Scope.RUNS_CANCEL):
+        return False
+    if caller.user is None:
+        return True
+    return run.session.owner_id == caller.user_id or caller.user.has_perm(CANCEL_ANY_RUN)
 
 
 def visible_runs(caller: Caller) -> QuerySet[DiagnosisRun]:

@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from runs import alertpayload, intake, lifecycle
-from runs.access import ApiError, Caller, caller_auth, require, visible_run, visible_runs
+from runs.access import ApiError, Caller, caller_auth, may_cancel, require, visible_run, visible_runs
 from runs.errors import CancelReason
 from runs.models import DiagnosisRun
 from runs.models.run import RunOutcome, RunStatus, Trigger
@@ -241,7 +241,8 @@ class CancelShape(Shape):
 def cancel_run(request: HttpRequest, run_id: str) -> Any:
     """Fine to repeat. 409, with the outcome under `details`, where the run had ended otherwise."""
     caller = caller_of_view(request, Scope.RUNS_CANCEL)
-    visible_run(caller, run_id)
+    if not may_cancel(caller, visible_run(caller, run_id)):
+        raise ApiError(403, "FORBIDDEN", "Only who asked for this run, or an operator, may cancel it.")
     answer = lifecycle.request_cancel(run_id, CancelReason.USER_REQUESTED, caller.name)
     if not answer.accepted:
         details = {"runId": run_id, "outcome": answer.status}

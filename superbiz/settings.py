@@ -1,6 +1,7 @@
 """Django's settings, all derived from the environment (`superbiz.env`)."""
 
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -46,6 +47,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "csp",
     "ninja",
+    "axes",
 ]
 
 MIDDLEWARE = [
@@ -62,6 +64,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
     "superbiz.middleware.one_thread",
 ]
 
@@ -209,21 +212,40 @@ WHITENOISE_AUTOREFRESH = DEBUG
 
 # --- Security ---------------------------------------------------------------------------------------------------
 
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+# A name that failed so often from one address is locked out there for a while, on every page that takes passwords.
+# Counted in PostgreSQL, so that a restart of the cache forgives nothing; tries while locked out do not prolong it, so
+# that nobody can keep somebody out who shares their address. Which address: that of the connection, or the one that
+# the reverse proxy names (see superbiz.web).
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_RESET_ON_SUCCESS = True
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_LOCKOUT_CALLABLE = "superbiz.signin.locked_out"
+AXES_VERBOSE = False
+# Our own pages, read-only (superbiz.signin_admin).
+AXES_ENABLE_ADMIN = False
 LOGIN_URL = "sign_in"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "sign_in"
 
-SESSION_COOKIE_NAME = "superbiz_session"
-SESSION_COOKIE_AGE = 14 * 24 * 3600
+# Browsers take a cookie of this prefix only from this host itself, over HTTPS and for all of its paths.
+COOKIE_PREFIX = "__Host-" if BEHIND_TLS else ""
+SESSION_COOKIE_NAME = f"{COOKIE_PREFIX}superbiz_session"
+SESSION_COOKIE_AGE = 7 * 24 * 3600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = BEHIND_TLS
-CSRF_COOKIE_NAME = "superbiz_csrf"
+CSRF_COOKIE_NAME = f"{COOKIE_PREFIX}superbiz_csrf"
 CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_AGE = SESSION_COOKIE_AGE
 CSRF_COOKIE_SECURE = BEHIND_TLS
 
 SECURE_SSL_REDIRECT = BEHIND_TLS
@@ -231,6 +253,8 @@ SECURE_SSL_REDIRECT = BEHIND_TLS
 SECURE_REDIRECT_EXEMPT = [r"^api/", r"^healthz$", r"^readyz$", r"^metrics$"]
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_TLS else None
 SECURE_HSTS_SECONDS = 365 * 24 * 3600 if BEHIND_TLS else 0
+# Nothing here is meant for other sites to open, frame or read.
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024

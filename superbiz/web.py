@@ -18,6 +18,10 @@ def main() -> None:
         access_log=False,
         log_config=None,
         server_header=False,
+        # Served under a name of its own, the process stands behind a reverse proxy on this machine, whose
+        # X-Forwarded-For tells the caller's address (FORWARDED_ALLOW_IPS names proxies elsewhere). Served to this
+        # machine alone there is none, and whoever sends the header only wants to be somebody else.
+        proxy_headers=not env.loopback_only,
         # Open event streams would keep the server from stopping; their readers reconnect and resume.
         timeout_graceful_shutdown=3,
     )

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import factory
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from factory.django import DjangoModelFactory
 
 from runs import ids
@@ -18,12 +18,21 @@ def now() -> datetime:
 
 
 class UserFactory(DjangoModelFactory[User]):
+    """`UserFactory(permissions=["see_all_sessions"])`: a person who holds these, by codename."""
+
     class Meta:
         model = User
         skip_postgeneration_save = True
 
     username = factory.Sequence(lambda n: f"person-{n}")
     password = factory.django.Password("a good password")
+
+    @factory.post_generation
+    def permissions(self, create: bool, extracted: Any, **_others: Any) -> None:
+        if extracted:
+            found = list(Permission.objects.filter(codename__in=extracted))
+            assert len(found) == len(extracted), f"there are {found} of {extracted}"
+            self.user_permissions.set(found)  # type: ignore[attr-defined]
 
 
 class SessionFactory(DjangoModelFactory[ChatSession]):

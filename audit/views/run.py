@@ -14,7 +14,7 @@ from audit.pages.runpage import run_view
 from audit.trace import timeline_page
 from audit.views.page import run_or_404
 from runs import lifecycle
-from runs.access import Caller
+from runs.access import Caller, may_cancel
 from runs.errors import CancelReason
 from runs.models import DiagnosisRun
 from runs.models.token import Scope
@@ -43,7 +43,7 @@ def run_page(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
     context = {"run_id": run.id, "may_read": caller.may(Scope.REASONING_READ)}
     if target == "panel":
         return render(request, "runs/parts/panel.html", context | {"panel": _selected(run, request)})
-    context |= {"run": run_view(run), "may_cancel": caller.may(Scope.RUNS_CANCEL)}
+    context |= {"run": run_view(run), "may_cancel": may_cancel(caller, run)}
     if target == "run":
         return render(request, "runs/parts/run.html", context)
     return render(request, "runs/run.html", context | {"panel": _selected(run, request)})
@@ -52,9 +52,9 @@ def run_page(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
 @require_POST
 @page_view
 def cancel_run(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
-    if not caller.may(Scope.RUNS_CANCEL):
-        raise PermissionDenied
     run = run_or_404(caller, run_id)
+    if not may_cancel(caller, run):
+        raise PermissionDenied
     answer = lifecycle.request_cancel(run.id, CancelReason.USER_REQUESTED, caller.name)
     if answer.accepted:
         messages.success(request, _("Cancellation requested."))

@@ -35,6 +35,7 @@ class Alert(models.Model):
 
     class Meta:
         db_table = "alert"
+        permissions = [("submit_alerts", "Can have alerts diagnosed")]
         constraints = [
             # One open episode a fingerprint: repeats join it, whoever writes first.
             models.UniqueConstraint(

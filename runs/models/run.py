@@ -112,6 +112,10 @@ class DiagnosisRun(models.Model):
 
     class Meta:
         db_table = "diagnosis_run"
+        permissions = [
+            ("see_all_sessions", "Can see the runs of everyone's sessions"),
+            ("cancel_any_run", "Can cancel any run that they see"),
+        ]
         # A CHECK whose answer is NULL lets the row in: so where a column may be null, "not null" is said as well.
         constraints = [
             models.CheckConstraint(condition=Q(status__in=RunStatus.values), name="run_status"),

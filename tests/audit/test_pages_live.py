@@ -67,7 +67,7 @@ async def test_only_who_may_read_the_run_may_watch_it() -> None:
     run = await sync_to_async(told_run)(session=session)
     assert (await AsyncClient().get(f"/runs/{run.id}/live/")).status_code == 401
     assert (await watch(run)).status_code == 404
-    assert (await watch(run, is_staff=True)).status_code == 200
+    assert (await watch(run, permissions=["see_all_sessions"])).status_code == 200
 
 
 async def test_a_position_that_is_no_number_is_400_and_other_methods_are_405() -> None:

@@ -135,4 +135,4 @@ def reader(server: Server) -> User:
 
 @pytest.fixture
 def person(server: Server) -> User:
-    return UserFactory.create(username="person")
+    return UserFactory.create(username="person", permissions=["cancel_any_run"])

@@ -2,11 +2,23 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import AnonymousUser, Permission
+from django.contrib.auth.models import AnonymousUser
 from django.middleware.csrf import get_token
 from django.test import Client, RequestFactory
 
-from runs.access import ApiError, Caller, authenticate, caller_of, may_see_session, require, visible_run, visible_runs
+from runs.access import (
+    ApiError,
+    Caller,
+    authenticate,
+    caller_of,
+    may_cancel,
+    may_see_session,
+    require,
+    token_digest,
+    visible_run,
+    visible_runs,
+)
+from runs.models import ApiToken
 from runs.models.token import Scope
 from runs.orm import run_in_orm
 from tests.factories import RunFactory, SessionFactory, TokenFactory, UserFactory, now
@@ -25,13 +37,13 @@ def scopes(caller: Caller) -> set[str]:
     return {scope for scope in Scope.values if caller.may(scope)}
 
 
-def test_people_have_scopes_by_who_they_are() -> None:
-    person, staff, chief = UserFactory(), UserFactory(is_staff=True), UserFactory(is_staff=True, is_superuser=True)
-    reader = UserFactory()
-    reader.user_permissions.add(Permission.objects.get(codename="read_reasoning"))
+def test_people_have_scopes_by_their_permissions() -> None:
+    person, staff, chief = UserFactory(), UserFactory(is_staff=True), UserFactory(is_superuser=True)
+    sender, reader = UserFactory(permissions=["submit_alerts"]), UserFactory(permissions=["read_reasoning"])
     everyday = {"runs:read", "chat:write", "runs:cancel"}
     assert scopes(Caller(user=person)) == everyday
-    assert scopes(Caller(user=staff)) == everyday | {"alerts:write"}
+    assert scopes(Caller(user=staff)) == everyday
+    assert scopes(Caller(user=sender)) == everyday | {"alerts:write"}
     assert scopes(Caller(user=chief)) == everyday | {"alerts:write", "reasoning:read"}
     assert scopes(Caller(user=reader)) == everyday | {"reasoning:read"}
 
@@ -103,12 +115,14 @@ def test_requiring_tells_unknown_from_forbidden() -> None:
 
 def test_other_peoples_sessions_are_theirs() -> None:
     ada, bob, staff = UserFactory(), UserFactory(), UserFactory(is_staff=True)
+    operator = UserFactory(permissions=["see_all_sessions"])
     hers, shared = RunFactory(session=SessionFactory(owner=ada)), RunFactory()
     token = Caller(token=TokenFactory())
     for caller, seen in [
         (Caller(user=ada), {hers.id, shared.id}),
         (Caller(user=bob), {shared.id}),
-        (Caller(user=staff), {hers.id, shared.id}),
+        (Caller(user=staff), {shared.id}),
+        (Caller(user=operator), {hers.id, shared.id}),
         (token, {hers.id, shared.id}),
     ]:
         assert set(visible_runs(caller).values_list("id", flat=True)) == seen
@@ -116,6 +130,33 @@ def test_other_peoples_sessions_are_theirs() -> None:
     with pytest.raises(ApiError) as hidden:
         visible_run(Caller(user=bob), hers.id)
     assert hidden.value.status == 404
+
+
+def test_people_cancel_their_own_runs_and_operators_any() -> None:
+    ada, bob, operator = UserFactory(), UserFactory(), UserFactory(permissions=["cancel_any_run"])
+    hers, shared = RunFactory(session=SessionFactory(owner=ada)), RunFactory()
+    reader, canceller = TokenFactory(secret="r"), TokenFactory(secret="c", scopes=["runs:cancel"])
+    for caller, cancels in [
+        (Caller(user=ada), {hers.id}),
+        (Caller(user=bob), set()),
+        (Caller(user=operator), {hers.id, shared.id}),
+        (Caller(token=reader), set()),
+        (Caller(token=canceller), {hers.id, shared.id}),
+    ]:
+        assert {run.id for run in (hers, shared) if may_cancel(caller, run)} == cancels, caller.name
+
+
+def test_after_a_rotation_the_old_secret_answers_until_its_time() -> None:
+    token = TokenFactory(secret="new", previous_digest=token_digest("old"), previous_ends_at=now() + timedelta(hours=1))
+    found = caller_of(request(Authorization="Bearer old"))
+    assert found is not None
+    assert found.token == token
+    token.refresh_from_db()
+    assert (token.last_used_at is None, token.previous_used_at is None) == (True, False)
+    ApiToken.objects.update(previous_ends_at=now())
+    with pytest.raises(ApiError):
+        caller_of(request(Authorization="Bearer old"))
+    assert caller_of(request(Authorization="Bearer new")) is not None
 
 
 @pytest.mark.django_db(transaction=True)
