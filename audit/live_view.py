@@ -9,6 +9,7 @@ event: done                 after the terminal frame: the page asks for the run 
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -16,7 +17,8 @@ from django.template.loader import render_to_string
 from django.utils.translation import get_language, override
 
 from audit.hub import ReaderDropped
-from audit.pages.timeline import timeline_row
+from audit.pages.timeline import timeline_row, wait_before
+from audit.pages.timelinequery import TimelineFilter, passes, read_filter
 from audit.streams import HEARTBEAT_S, RECONNECT_MS, STREAM_HEADERS, follow, position_of
 from audit.trace import TimelineEvent, timeline_page
 from runs.access import ApiError, authenticate, require, visible_run
@@ -25,11 +27,24 @@ from runs.models.token import Scope
 from runs.orm import run_in_orm
 
 
-def row_html(run_id: str, event: TimelineEvent, began: datetime, language: str | None) -> str:
-    with override(language):
-        return render_to_string(
-            "runs/parts/row.html", {"run_id": run_id, "row": timeline_row(event, began), "fresh": True}
-        )
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """What a page watches. `began`: when the run's first event was; `before`: when the last one of the page was."""
+
+    run_id: str
+    after: int
+    began: datetime
+    before: datetime | None
+    chosen: TimelineFilter
+    language: str | None
+
+
+def row_html(watching: Watching, event: TimelineEvent, before: datetime | None) -> str:
+    """The row, in the template of all rows. `before`: when the event in front of it was."""
+    wait_ms = 0 if watching.chosen.given else wait_before(event, before)
+    row = timeline_row(event, watching.began, wait_ms=wait_ms, query=watching.chosen.query)
+    with override(watching.language):
+        return render_to_string("runs/parts/rows.html", {"rows": [row]})
 
 
 def html_event(name: str, html: str, id_: int) -> str:
@@ -38,36 +53,47 @@ def html_event(name: str, html: str, id_: int) -> str:
     return f"id: {id_}\nevent: {name}\n{lines}\n"
 
 
-async def live_rows(run: DiagnosisRun, after: int, began: datetime, language: str | None) -> AsyncGenerator[str, None]:
+async def live_rows(watching: Watching) -> AsyncGenerator[str, None]:
     yield f"retry: {RECONNECT_MS}\n\n"
+    before = watching.before
     try:
-        async with aclosing(follow(run.id, after, HEARTBEAT_S)) as frames:
+        async with aclosing(follow(watching.run_id, watching.after, HEARTBEAT_S)) as frames:
             async for number, event in frames:
                 if event is None:
                     yield ": still here\n\n"
-                else:
-                    yield html_event("row", row_html(run.id, event, began, language), number)
+                    continue
+                if await run_in_orm(passes, watching.run_id, number, watching.chosen):
+                    yield html_event("row", row_html(watching, event, before), number)
+                before = event.created_at
     except ReaderDropped:
         # Without `done` the page comes back, with Last-Event-ID.
         return
     yield "event: done\ndata: \n\n"
 
 
-def _began(run_id: str) -> datetime | None:
-    first = timeline_page(run_id, 0, 1)
-    return first[0].created_at if first else None
+def _watching(run: DiagnosisRun, after: int, chosen: TimelineFilter) -> Watching:
+    first = timeline_page(run.id, 0, 1)
+    last = timeline_page(run.id, after - 1, 1) if after else []
+    return Watching(
+        run_id=run.id,
+        after=after,
+        began=first[0].created_at if first else run.queued_at,
+        before=last[0].created_at if last and last[0].sequence_no == after else None,
+        chosen=chosen,
+        language=get_language(),
+    )
 
 
 async def live_run(request: HttpRequest, run_id: str) -> HttpResponse | StreamingHttpResponse:
-    """`GET /runs/<id>/live/?after=SEQ`, for people who may read the run."""
+    """`GET /runs/<id>/live/?after=SEQ`, with the timeline's filter, for people who may read the run."""
     try:
         if request.method != "GET":
             raise ApiError(405, "METHOD_NOT_ALLOWED", "Only GET is allowed here.")
         caller = require(await authenticate(request), Scope.RUNS_READ)
         after = position_of(request)
         run = await run_in_orm(visible_run, caller, run_id)
-        began = await run_in_orm(_began, run.id)
+        watching = await run_in_orm(_watching, run, after, read_filter(dict(request.GET.lists())))
     except ApiError as error:
         return HttpResponse(error.message, status=error.status, content_type="text/plain; charset=utf-8")
-    rows = live_rows(run, after, began or run.queued_at, get_language())
+    rows = live_rows(watching)
     return StreamingHttpResponse(rows, content_type="text/event-stream; charset=utf-8", headers=STREAM_HEADERS)

@@ -3,13 +3,14 @@
 from django.urls import path
 
 from audit import live_view
-from audit.views import run, runlist
+from audit.views import record, run, runlist
 
 urlpatterns = [
     path("", runlist.run_list, name="runs"),
     path("runs/watched/", runlist.watched_runs, name="watched_runs"),
     path("runs/<str:run_id>/", run.run_page, name="run"),
     path("runs/<str:run_id>/cancel/", run.cancel_run, name="cancel_run"),
+    path("runs/<str:run_id>/record/", record.record_check, name="record_check"),
     path("runs/<str:run_id>/live/", live_view.live_run, name="live_run"),
     path("runs/<str:run_id>/events/<int:sequence_no>/restricted/", run.restricted, name="restricted"),
 ]

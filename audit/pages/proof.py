@@ -115,6 +115,12 @@ def answer_of(run: DiagnosisRun, events_of_invocations: Mapping[str, int]) -> An
     )
 
 
+def cited_invocations(run: DiagnosisRun) -> set[str]:
+    """Ids of the tool calls that the published claims cite."""
+    claims = (run.published_result or {}).get("claims", ())
+    return {item["sourceInvocationId"] for claim in claims for item in claim["evidence"]}
+
+
 def citations_of(run: DiagnosisRun, invocation_id: str) -> dict[str, list[tuple[str, str]]]:
     """What the published claims cite of one tool call: `{raw_path: [(claim id, excerpt)]}`."""
     cited: dict[str, list[tuple[str, str]]] = {}

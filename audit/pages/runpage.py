@@ -1,21 +1,22 @@
-"""The page of one run: what it is about, how it stands, its answer, its timeline."""
+"""The page of one run: what it is about, how it stands, its answer. The timeline comes page by page."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from django.utils.translation import gettext_lazy as _
 
-from audit.pages.proof import Answer, answer_of
-from audit.pages.timeline import TimelineRow, timeline_rows
-from audit.trace import Count, Trace, load_trace
+from audit.overview import FramesOverview, RecordOverview, frames_overview, record_overview
+from audit.pages.proof import Answer, answer_of, cited_invocations
+from audit.trace import Count
 from runs.errors import CANCEL_SENTENCES, FAILURE_SENTENCES, CancelReason, FailureCode
-from runs.harness.events import EventType
 from runs.models import DiagnosisRun
 from runs.pages.hostile import one_line, seen
+from runs.pages.links import Linked, linked
 from runs.pages.words import TRIGGER_WORDS, VERDICT_WORDS, Tone, Words, badge, tone_of_code
 
-PROBLEMS_SHOWN = 10
+# The whole record of a run of up to so many events is verified as soon as its page is open; of a longer one on demand.
+VERIFIED_AT_ONCE = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +27,28 @@ class Subject:
     severity: str
     place: str
     query: str
-    labels: tuple[tuple[str, str], ...]
-    annotations: tuple[tuple[str, str], ...]
+    labels: tuple[tuple[str, Linked], ...]
+    annotations: tuple[tuple[str, Linked], ...]
+    runbook: Linked | None
+    source: Linked | None
     starts_at: str
     others: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordState:
-    """How whole the record is. `gaps`: what was emitted and is missing, by ledger."""
+    """How whole the record is, as it was counted while it was written. `gaps`: what was emitted and is missing.
+
+    `ends_agree` False: the run's row and the chain's head tell of different ends. `at_once`: short enough to be
+    verified with the page.
+    """
 
     complete: bool
-    chain_valid: bool | None
+    ends_agree: bool | None
     gaps: tuple[tuple[Words, Count], ...]
-    problems: tuple[str, ...]
     tokens_consistent: bool
+    events: int
+    at_once: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +92,18 @@ class RunView:
     record: RecordState
     answer: Answer | None
     why: Why | None
-    timeline: tuple[TimelineRow, ...]
+    frames: FramesOverview
 
     @property
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens
 
-    @property
-    def last_sequence_no(self) -> int:
-        return self.timeline[-1].sequence_no if self.timeline else 0
-
 
 def run_view(run: DiagnosisRun) -> RunView:
-    """Eight queries, whatever the run holds."""
-    trace = load_trace(run)
+    """Four queries, whatever the run holds."""
+    frames = frames_overview(run.id, cited_invocations(run))
     words, tone = badge(run)
-    calls = {
-        event.invocation_id: event.sequence_no
-        for event in trace.timeline
-        if event.event_type == EventType.TOOL_INVOCATION and event.invocation_id
-    }
-    answer = answer_of(run, calls)
+    answer = answer_of(run, frames.events_of_invocations)
     return RunView(
         id=run.id,
         session_id=run.session_id,
@@ -131,10 +130,10 @@ def run_view(run: DiagnosisRun) -> RunView:
         finished_at=run.finished_at,
         terminal=run.is_terminal,
         cancelling=not run.is_terminal and run.cancel_requested_at is not None,
-        record=_record(trace, terminal=run.is_terminal),
+        record=_record(record_overview(run), frames, terminal=run.is_terminal),
         answer=answer,
         why=_why(run) if answer is None and run.is_terminal else None,
-        timeline=timeline_rows(trace.timeline),
+        frames=frames,
     )
 
 
@@ -143,8 +142,10 @@ def _subject(run: DiagnosisRun) -> Subject:
     alert = subject.get("alert") or {}
     labels = alert.get("labels") or {}
 
-    def pairs(values: dict[str, str]) -> tuple[tuple[str, str], ...]:
-        return tuple((one_line(name, 80), one_line(value, 500)) for name, value in sorted(values.items()))
+    annotations = alert.get("annotations") or {}
+
+    def pairs(values: dict[str, str]) -> tuple[tuple[str, Linked], ...]:
+        return tuple((one_line(name, 80), linked(value)) for name, value in sorted(values.items()))
 
     return Subject(
         title=one_line(alert.get("alertname") or run.query, 160),
@@ -152,30 +153,37 @@ def _subject(run: DiagnosisRun) -> Subject:
         place=one_line(labels.get("service") or labels.get("job") or labels.get("instance") or "", 80),
         query=seen(run.query),
         labels=pairs(labels),
-        annotations=pairs(alert.get("annotations") or {}),
+        annotations=pairs(annotations),
+        runbook=_link(annotations.get("runbook_url") or labels.get("runbook_url")),
+        source=_link(alert.get("generator_url")),
         starts_at=alert.get("starts_at") or "",
         others=tuple(one_line(other.get("alertname") or "", 120) for other in subject.get("others") or ()),
     )
 
 
-def _record(trace: Trace, *, terminal: bool) -> RecordState:
+def _link(address: str | None) -> Linked | None:
+    found = linked(address or "")
+    return found if found.href else None
+
+
+def _record(record: RecordOverview, frames: FramesOverview, *, terminal: bool) -> RecordState:
     """While a run goes, what it emitted may be on its way into the record: a gap is one only after the end."""
-    summary = trace.summary
     counts: tuple[tuple[Words, Count], ...] = (
-        (_("events"), summary.events),
-        (_("steps"), summary.steps),
-        (_("tool calls"), summary.tool_invocations),
-        (_("model calls"), summary.model_calls),
+        (_("events"), replace(record.events, persisted=min(record.events.persisted, frames.events))),
+        (_("steps"), record.steps),
+        (_("tool calls"), record.tool_invocations),
+        (_("model calls"), record.model_calls),
     )
     missing = tuple(
         (name, count) for name, count in counts if count.emitted is not None and count.persisted < count.emitted
     )
     return RecordState(
-        complete=summary.complete or not terminal,
-        chain_valid=summary.chain_valid if terminal else None,
+        complete=(not missing and record.closed) or not terminal,
+        ends_agree=record.ends_agree,
         gaps=missing if terminal else (),
-        problems=tuple(one_line(str(problem), 300) for problem in trace.problems[:PROBLEMS_SHOWN]) if terminal else (),
-        tokens_consistent=summary.tokens.consistent or not terminal,
+        tokens_consistent=record.tokens.consistent or not terminal,
+        events=frames.events,
+        at_once=terminal and frames.events <= VERIFIED_AT_ONCE,
     )
 
 

@@ -1,9 +1,12 @@
-"""The timeline's rows."""
+"""The timeline's rows: true durations on one scale, long waits told and drawn short."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.utils.translation import gettext_lazy as _
+
+from audit.overview import LONG_WAIT, FramesOverview
 from audit.pages.words import EVENT_WORDS, ROLE_WORDS, tone_of_event
 from audit.trace import TimelineEvent
 from runs.harness.events import EventType
@@ -13,6 +16,37 @@ from runs.pages.words import Tone, Words
 # The bar is drawn on a scale of this many units.
 SCALE = 1000
 THINNEST = 6
+# A wait takes at most this share of the scale.
+WAIT_SHARE = 0.03
+_MS = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A run's time from its earliest to its latest event, with each long wait drawn short.
+
+    `waits`: when each of them ended and how much of it is left out, in order. `span`: what is left of the whole.
+    """
+
+    began: datetime
+    span: timedelta
+    waits: tuple[tuple[datetime, timedelta], ...] = ()
+
+    def place(self, moment: datetime) -> timedelta:
+        """How far from the beginning, without what was left out before."""
+        left_out = sum((cut for end, cut in self.waits if end <= moment), timedelta(0))
+        return moment - self.began - left_out
+
+
+def scale_of(overview: FramesOverview) -> Scale | None:
+    """None where nothing is on record."""
+    if overview.began is None or overview.ended is None:
+        return None
+    whole = overview.ended - overview.began
+    waited = sum(wait.ms for wait in overview.waits) * _MS
+    longest = max(whole - waited, LONG_WAIT) * WAIT_SHARE
+    waits = tuple((wait.ended, wait.ms * _MS - longest) for wait in overview.waits if wait.ms * _MS > longest)
+    return Scale(overview.began, whole - sum((cut for _end, cut in waits), timedelta(0)), waits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +59,11 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """`after_ms`: from the run's first event to this one. `bar` None while the run's span is not known."""
+    """`after_ms`: from the run's first event to this one, negative where the clock went back. `address`: of its page.
+
+    `bar` None while the run's span is not known. `wait_ms`: nothing happened for so long before it; 0: no long wait.
+    `warning`: what is odd about its times.
+    """
 
     sequence_no: int
     phase: str
@@ -39,10 +77,16 @@ class TimelineRow:
     created_at: datetime
     bar: Bar | None
     terminal: bool
+    minor: bool = False
+    address: str = ""
+    wait_ms: int = 0
+    warning: Words = ""
 
 
-def timeline_row(event: TimelineEvent, began: datetime, span: timedelta | None = None) -> TimelineRow:
-    """One row. `began`: when the run's first event was; `span`: from there to its last one."""
+def timeline_row(
+    event: TimelineEvent, began: datetime, scale: Scale | None = None, *, wait_ms: int = 0, query: str = ""
+) -> TimelineRow:
+    """One row. `began`: when the run's first event was; `query`: of the filter under which it is shown."""
     return TimelineRow(
         sequence_no=event.sequence_no,
         phase=event.phase,
@@ -51,20 +95,39 @@ def timeline_row(event: TimelineEvent, began: datetime, span: timedelta | None =
         status=event.status,
         tone=tone_of_event(event.event_type, event.status, event.details),
         summary=one_line(event.summary),
-        after_ms=max(0, round((event.created_at - began) / timedelta(milliseconds=1))),
+        after_ms=round((event.created_at - began) / _MS),
         duration_ms=event.duration_ms,
         created_at=event.created_at,
-        bar=_bar(event, began, span),
+        bar=_bar(event, scale),
         terminal=event.is_terminal,
+        minor=event.event_type == EventType.AGENT_MODEL_STEP and event.status == "STARTED",
+        address=f"?event={event.sequence_no}{'&' if query else ''}{query}",
+        wait_ms=wait_ms,
+        warning=_("It ended before it began.") if (event.duration_ms or 0) < 0 else "",
     )
 
 
-def timeline_rows(events: Sequence[TimelineEvent]) -> tuple[TimelineRow, ...]:
-    if not events:
+def timeline_rows(
+    events: Sequence[TimelineEvent], scale: Scale | None, *, waits: Mapping[int, int], query: str = ""
+) -> tuple[TimelineRow, ...]:
+    """`waits`: milliseconds of the long wait before an event, by its number."""
+    if scale is None:
         return ()
-    began = min(event.created_at for event in events)
-    span = max(event.created_at for event in events) - began
-    return tuple(timeline_row(event, began, span) for event in events)
+    return tuple(
+        timeline_row(event, scale.began, scale, wait_ms=waits.get(event.sequence_no, 0), query=query)
+        for event in events
+    )
+
+
+def wait_before(event: TimelineEvent, before: datetime | None) -> int:
+    """How long nothing had happened before it, in milliseconds, where that was long; else 0.
+
+    `before`: when the event in front of it was. The same as `audit.overview` finds.
+    """
+    if before is None:
+        return 0
+    gap = event.created_at - max(event.duration_ms or 0, 0) * _MS - before
+    return round(gap / _MS) if gap >= LONG_WAIT else 0
 
 
 def _who(event: TimelineEvent) -> Words:
@@ -77,11 +140,11 @@ def _who(event: TimelineEvent) -> Words:
     return ""
 
 
-def _bar(event: TimelineEvent, began: datetime, span: timedelta | None) -> Bar | None:
+def _bar(event: TimelineEvent, scale: Scale | None) -> Bar | None:
     """A frame is written when what it tells of is over: its bar ends there."""
-    if not span or not event.duration_ms:
+    if scale is None or not scale.span or not event.duration_ms or event.duration_ms < 0:
         return None
-    took = timedelta(milliseconds=event.duration_ms)
-    start = max(timedelta(0), event.created_at - took - began)
-    width = max(THINNEST, min(SCALE, round(took / span * SCALE)))
-    return Bar(min(SCALE - width, round(start / span * SCALE)), width)
+    end = max(timedelta(0), scale.place(event.created_at))
+    start = max(timedelta(0), scale.place(event.created_at - event.duration_ms * _MS))
+    width = max(THINNEST, min(SCALE, round((end - start) / scale.span * SCALE)))
+    return Bar(min(SCALE - width, round(start / scale.span * SCALE)), width)

@@ -72,6 +72,11 @@ _WARN_EVENTS = frozenset(
 )
 
 
+# What the timeline's filter for problems asks the database for: the same as `tone_of_event` calls bad or a warning.
+LOUD_EVENTS = _WARN_EVENTS
+LOUD_OUTCOMES = frozenset(status.value for status, tone in STATUS_TONES.items() if tone in {Tone.BAD, Tone.WARN})
+
+
 def tone_of_event(event_type: str, status: str | None, details: dict[str, Any]) -> Tone:
     if event_type == EventType.RUN_FINISHED:
         return STATUS_TONES.get(details.get("outcome", ""), Tone.NORMAL)

@@ -40,7 +40,7 @@ def moment(value: datetime | None) -> SafeString | str:
 
 @register.filter
 def took(value: timedelta | int | None) -> str:
-    """A duration: `840 ms`, `12.4 s`, `3 min 05 s`. Whole numbers are milliseconds."""
+    """A duration: `840 ms`, `12.4 s`, `3 min 05 s`. Whole numbers are milliseconds; one below zero stays as it is."""
     if value is None:
         return "–"
     ms = value if isinstance(value, int) else round(value / timedelta(milliseconds=1))
@@ -55,12 +55,19 @@ def took(value: timedelta | int | None) -> str:
 
 
 @register.filter
+def waited(ms: int) -> str:
+    """A long time in which nothing happened."""
+    return _("%(time)s without an event") % {"time": took(ms)}
+
+
+@register.filter
 def after(ms: int) -> str:
-    """Time since the run's first event."""
-    minutes, rest = divmod(max(0, ms), 60_000)
+    """Time since the run's first event; with a minus where the clock says that it was before it."""
+    sign = "−" if ms < 0 else "+"
+    minutes, rest = divmod(abs(ms), 60_000)
     if minutes >= 60:
-        return f"+{minutes // 60} h {minutes % 60:02}"
-    return f"+{minutes}:{rest / 1000:06.3f}" if minutes else f"+{rest / 1000:.3f}"
+        return f"{sign}{minutes // 60} h {minutes % 60:02}"
+    return f"{sign}{minutes}:{rest / 1000:06.3f}" if minutes else f"{sign}{rest / 1000:.3f}"
 
 
 @register.filter

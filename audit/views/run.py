@@ -1,5 +1,7 @@
 """One run with its timeline, and the restricted texts behind an event."""
 
+from typing import Any
+
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
@@ -8,9 +10,12 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
 from audit.api import record_access
+from audit.overview import frames_overview
 from audit.pages.details import Panel, panel_of
 from audit.pages.restricted import restricted_texts, what_of
 from audit.pages.runpage import run_view
+from audit.pages.timelinequery import Edge, read_filter
+from audit.pages.timelineview import Place, timeline_view
 from audit.trace import timeline_page
 from audit.views.page import run_or_404
 from runs import lifecycle
@@ -21,6 +26,12 @@ from runs.models.token import Scope
 from runs.pages.view import page_view, target_of
 
 LARGEST_SEQUENCE_NO = 2**31 - 1
+# Parts of the timeline by the element that they fill.
+MORE = {
+    "timeline-place": "runs/parts/timeline.html",
+    "earlier": "runs/parts/earlier.html",
+    "later": "runs/parts/later.html",
+}
 
 
 def _selected(run: DiagnosisRun, request: HttpRequest) -> Panel | None:
@@ -35,18 +46,39 @@ def _selected(run: DiagnosisRun, request: HttpRequest) -> Panel | None:
     return panel
 
 
+def _place(request: HttpRequest, panel: Panel | None) -> Place:
+    """From the address; what is no event's number there is no place."""
+    for edge in Edge:
+        text = request.GET.get(edge.value, "")
+        if text.isascii() and text.isdigit() and len(text) < 10:
+            return Place(edge, int(text), panel.row.sequence_no if panel else None)
+    return Place(event=panel.row.sequence_no if panel else None)
+
+
 @require_safe
 @page_view
 def run_page(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
+    """The whole page, or of it the details (`panel`), the timeline (`record`), more of it (`earlier`, `later`)."""
     run = run_or_404(caller, run_id)
     target = target_of(request)
-    context = {"run_id": run.id, "may_read": caller.may(Scope.REASONING_READ)}
+    panel = _selected(run, request)
+    chosen = read_filter(dict(request.GET.lists()))
+    context: dict[str, Any] = {"run_id": run.id, "panel": panel, "query": chosen.query, "going": not run.is_terminal}
+    context["may_read"] = caller.may(Scope.REASONING_READ)
     if target == "panel":
-        return render(request, "runs/parts/panel.html", context | {"panel": _selected(run, request)})
-    context |= {"run": run_view(run), "may_cancel": may_cancel(caller, run)}
-    if target == "run":
-        return render(request, "runs/parts/run.html", context)
-    return render(request, "runs/run.html", context | {"panel": _selected(run, request)})
+        return render(request, "runs/parts/panel.html", context)
+    if target in MORE:
+        overview = frames_overview(run.id)
+        place = _place(request, panel)
+        context |= {"timeline": timeline_view(run.id, overview, chosen, place, going=not run.is_terminal)}
+        return render(request, MORE[target], context)
+    view = run_view(run)
+    context |= {
+        "run": view,
+        "timeline": timeline_view(run.id, view.frames, chosen, _place(request, panel), going=not run.is_terminal),
+        "may_cancel": may_cancel(caller, run),
+    }
+    return render(request, "runs/parts/run.html" if target == "run" else "runs/run.html", context)
 
 
 @require_POST

@@ -56,6 +56,7 @@ _BAD = frozenset({"FAILED", "TIMEOUT", "REJECTED", "REJECT", "WITHHELD", "ERROR"
 _WARN = frozenset({"LOW_CONFID", ReleaseDecision.RELEASED_LOW_CONFIDENCE, "CANCELLED"})
 _GOOD = frozenset({"PASS", ReleaseDecision.RELEASED})
 _QUIET = frozenset({"STARTED", "DEDUPLICATED"})
+LOUD_CODES = _BAD | _WARN
 
 
 def tone_of_code(code: str | None) -> Tone:

@@ -248,7 +248,7 @@ def test_the_answer_stands_before_the_timeline_with_its_proof() -> None:
     assert f"?event={TOOL_EVENT}#ref-0" in text
     assert "GK005_EXCERPT_SUPPORTED" in text
     assert "the claim follows from its evidence" in text
-    assert "whole, chain valid" in text
+    assert "check every hash" in text
 
 
 def test_every_event_renders_whole_and_as_a_panel() -> None:
@@ -412,7 +412,7 @@ def test_a_run_that_goes_refreshes_itself_also_without_a_script() -> None:
     run = opening()
     text = signed_in().get(page_of(run)).content.decode()
     assert '<noscript><meta http-equiv="refresh"' in text
-    assert f'data-live="/runs/{run.id}/live/" data-after="3"' in text
+    assert f'data-live="/runs/{run.id}/live/" data-query="" data-after="3"' in text
     assert "js/live.js" in text
     finish(run)
     assert "js/live.js" not in signed_in().get(page_of(run)).content.decode()

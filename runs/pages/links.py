@@ -1,0 +1,36 @@
+"""Addresses that come with alerts and evidence: a link only where following it can do nothing but open a page."""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from runs.pages.hostile import one_line
+
+LONGEST = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A value to be shown. `href` empty: it is no address, or none to be followed."""
+
+    text: str
+    href: str = ""
+
+
+def linked(value: str, limit: int = 500) -> Linked:
+    return Linked(one_line(value, limit), safe_address(value))
+
+
+def safe_address(value: str) -> str:
+    """The value where the whole of it is one plain http or https address, else empty.
+
+    Addresses with a name or password in them are none: what is shown before the @ is not where they lead.
+    """
+    text = value.strip()
+    if len(text) > LONGEST or not text.isprintable() or any(character.isspace() for character in text):
+        return ""
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme.lower() in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc
+    except ValueError:
+        return ""
+    return text if known else ""
