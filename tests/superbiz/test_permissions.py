@@ -4,6 +4,7 @@ The pages are found by walking the admin's own URLs, so a new page fails here un
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
@@ -19,6 +20,7 @@ from django.test import Client, RequestFactory
 from django.urls import NoReverseMatch, URLPattern, URLResolver, reverse
 
 from audit.models import PrunedRun, ReasoningAccess
+from prompts.actions import sync_shipped
 from superbiz.groups import AUDITORS, GROUPS, OPERATORS, PROMPT_ADMINS, REASONING_READERS, RULE_ADMINS
 from tests.audit.recording import finished_run
 from tests.factories import TokenFactory, UserFactory, now
@@ -62,6 +64,8 @@ def row(
 
 
 TOKEN_MAKERS = {OPERATORS, SUPERUSER}
+PROMPTS_STEERED = {PROMPT_ADMINS, SUPERUSER}
+PROMPTS_SEEN = {AUDITORS, *PROMPTS_STEERED}
 TABLE = {
     "audit.traceevent": row(AUDITED),
     "audit.tracehead": row(AUDITED),
@@ -75,6 +79,16 @@ TABLE = {
     "axes.accesslog": row(AUDITED),
     "auth.user": row(AUDITED, add=CHIEF, change=CHIEF, own={"auth_user_password_change": CHIEF}),
     "auth.group": row(AUDITED, add=CHIEF, change=CHIEF, delete=CHIEF, actions={"delete_selected": CHIEF}),
+    "prompts.prompt": row(
+        PROMPTS_SEEN,
+        own={
+            "prompts_version": PROMPTS_SEEN,
+            "prompts_compare": PROMPTS_SEEN,
+            "prompts_edit": PROMPTS_STEERED,
+            "prompts_activate": PROMPTS_STEERED,
+        },
+    ),
+    "prompts.promptactivation": row(PROMPTS_SEEN),
     "runs.apitoken": row(
         AUDITED | TOKEN_MAKERS,
         add=TOKEN_MAKERS,
@@ -140,6 +154,7 @@ def rows() -> dict[str, models.Model]:
         trace_event_count=1,
         trace_head_hash="0" * 64,
     )
+    sync_shipped()
     TokenFactory(previous_digest="0" * 64, previous_ends_at=now() + timedelta(hours=1))
     AccessAttempt.objects.create(
         username="casey", ip_address="192.0.2.1", user_agent="x", failures_since_start=5, attempt_time=now()
@@ -209,10 +224,10 @@ def test_who_gets_where(key: str, rows: dict[str, models.Model], clients: dict[s
 
 
 def address_of(name: str, pk: Any) -> str:
-    try:
-        return reverse(f"admin:{name}", args=[pk])
-    except NoReverseMatch:
-        return reverse(f"admin:{name}")
+    for arguments in ([pk], [pk, 1]):
+        with suppress(NoReverseMatch):
+            return reverse(f"admin:{name}", args=arguments)
+    return reverse(f"admin:{name}")
 
 
 @pytest.mark.parametrize("key", sorted(REGISTERED))
