@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from django.template.loader import render_to_string
 from django.utils.translation import get_language, override
 
 from audit.hub import ReaderDropped
+from audit.pages.rowhtml import rows_html
 from audit.pages.timeline import timeline_row, wait_before
 from audit.pages.timelinequery import TimelineFilter, passes, read_filter
 from audit.streams import HEARTBEAT_S, RECONNECT_MS, STREAM_HEADERS, follow, position_of
@@ -40,11 +40,10 @@ class Watching:
 
 
 def row_html(watching: Watching, event: TimelineEvent, before: datetime | None) -> str:
-    """The row, in the template of all rows. `before`: when the event in front of it was."""
+    """The row, in the form of all rows. `before`: when the event in front of it was."""
     wait_ms = 0 if watching.chosen.given else wait_before(event, before)
-    row = timeline_row(event, watching.began, wait_ms=wait_ms, query=watching.chosen.query)
     with override(watching.language):
-        return render_to_string("runs/parts/rows.html", {"rows": [row]})
+        return rows_html([timeline_row(event, watching.began, wait_ms=wait_ms, query=watching.chosen.query)])
 
 
 def html_event(name: str, html: str, id_: int) -> str:

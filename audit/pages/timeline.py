@@ -1,8 +1,10 @@
 """The timeline's rows: true durations on one scale, long waits told and drawn short."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import accumulate
 
 from django.utils.translation import gettext_lazy as _
 
@@ -25,17 +27,19 @@ _MS = timedelta(milliseconds=1)
 class Scale:
     """A run's time from its earliest to its latest event, with each long wait drawn short.
 
-    `waits`: when each of them ended and how much of it is left out, in order. `span`: what is left of the whole.
+    `ends`: when each of these waits ended, in order; `left_out`: how much of time is not drawn up to each of them.
+    `span`: what is left of the whole.
     """
 
     began: datetime
     span: timedelta
-    waits: tuple[tuple[datetime, timedelta], ...] = ()
+    ends: tuple[datetime, ...] = ()
+    left_out: tuple[timedelta, ...] = ()
 
     def place(self, moment: datetime) -> timedelta:
         """How far from the beginning, without what was left out before."""
-        left_out = sum((cut for end, cut in self.waits if end <= moment), timedelta(0))
-        return moment - self.began - left_out
+        before = bisect_right(self.ends, moment)
+        return moment - self.began - (self.left_out[before - 1] if before else timedelta(0))
 
 
 def scale_of(overview: FramesOverview) -> Scale | None:
@@ -45,8 +49,10 @@ def scale_of(overview: FramesOverview) -> Scale | None:
     whole = overview.ended - overview.began
     waited = sum(wait.ms for wait in overview.waits) * _MS
     longest = max(whole - waited, LONG_WAIT) * WAIT_SHARE
-    waits = tuple((wait.ended, wait.ms * _MS - longest) for wait in overview.waits if wait.ms * _MS > longest)
-    return Scale(overview.began, whole - sum((cut for _end, cut in waits), timedelta(0)), waits)
+    drawn_short = sorted((wait.ended, wait.ms * _MS - longest) for wait in overview.waits if wait.ms * _MS > longest)
+    left_out = tuple(accumulate(cut for _end, cut in drawn_short))
+    span = whole - (left_out[-1] if left_out else timedelta(0))
+    return Scale(overview.began, span, tuple(end for end, _cut in drawn_short), left_out)
 
 
 @dataclass(frozen=True, slots=True)

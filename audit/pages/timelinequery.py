@@ -16,6 +16,8 @@ from runs.harness.events import EventType, Phase
 from runs.pages.words import LOUD_CODES
 
 PAGE = 100
+# What comes when more is asked for: fewer and larger pages, so that a long run is soon read through.
+MORE_PAGE = 500
 LONGEST_TEXT = 200
 # So many events stand before one that the address names, so that it is seen where it belongs.
 LEAD = 10

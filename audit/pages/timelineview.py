@@ -72,10 +72,10 @@ class TimelineView:
 
 
 def timeline_view(
-    run_id: str, overview: FramesOverview, chosen: TimelineFilter, place: Place, *, going: bool
+    run_id: str, overview: FramesOverview, chosen: TimelineFilter, place: Place, *, going: bool, limit: int = PAGE
 ) -> TimelineView:
     """`going`: the run has not ended, so its newest events are what is looked for. Four queries at most."""
-    page = _page(run_id, chosen, place, going=going)
+    page = _page(run_id, chosen, place, limit, going=going)
     first = page.events[0].sequence_no if page.events else 0
     last = page.events[-1].sequence_no if page.events else 0
     # A wait stands before the event that ended it; between events of a filter there may be others.
@@ -95,11 +95,11 @@ def timeline_view(
     )
 
 
-def _page(run_id: str, chosen: TimelineFilter, place: Place, *, going: bool) -> TimelinePage:
+def _page(run_id: str, chosen: TimelineFilter, place: Place, limit: int, *, going: bool) -> TimelinePage:
     if place.edge is Edge.AFTER:
-        return page_after(run_id, chosen, place.number)
+        return page_after(run_id, chosen, place.number, limit)
     if place.edge is Edge.BEFORE:
-        return page_before(run_id, chosen, place.number)
+        return page_before(run_id, chosen, place.number, limit)
     if place.event is not None:
         return _page_with(run_id, chosen, place.event)
     return page_before(run_id, chosen, None) if going else page_after(run_id, chosen, 0)

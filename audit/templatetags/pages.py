@@ -55,12 +55,6 @@ def took(value: timedelta | int | None) -> str:
 
 
 @register.filter
-def waited(ms: int) -> str:
-    """A long time in which nothing happened."""
-    return _("%(time)s without an event") % {"time": took(ms)}
-
-
-@register.filter
 def after(ms: int) -> str:
     """Time since the run's first event; with a minus where the clock says that it was before it."""
     sign = "−" if ms < 0 else "+"

@@ -14,7 +14,7 @@ from audit.overview import frames_overview
 from audit.pages.details import Panel, panel_of
 from audit.pages.restricted import restricted_texts, what_of
 from audit.pages.runpage import run_view
-from audit.pages.timelinequery import Edge, read_filter
+from audit.pages.timelinequery import MORE_PAGE, PAGE, Edge, read_filter
 from audit.pages.timelineview import Place, timeline_view
 from audit.trace import timeline_page
 from audit.views.page import run_or_404
@@ -70,7 +70,9 @@ def run_page(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
     if target in MORE:
         overview = frames_overview(run.id)
         place = _place(request, panel)
-        context |= {"timeline": timeline_view(run.id, overview, chosen, place, going=not run.is_terminal)}
+        limit = PAGE if target == "timeline-place" else MORE_PAGE
+        going = not run.is_terminal
+        context |= {"timeline": timeline_view(run.id, overview, chosen, place, going=going, limit=limit)}
         return render(request, MORE[target], context)
     view = run_view(run)
     context |= {
