@@ -118,14 +118,14 @@ def own_servers() -> Iterator[tuple[Env, EmbeddedServers]]:
     """Django on the instance's own servers, with tables and shipped data."""
     import django
 
+    os.environ["DJANGO_SETTINGS_MODULE"] = "superbiz.settings"
+    # The settings know where the servers will be; `superbiz.up` needs models.
+    django.setup()
+    from superbiz.bootstrap import migrate_if_needed, release_connections, sync_shipped
     from superbiz.up import ground
 
-    os.environ["DJANGO_SETTINGS_MODULE"] = "superbiz.settings"
     env = load_env_or_exit()
     with ground(env) as servers:
-        django.setup()
-        from superbiz.bootstrap import migrate_if_needed, release_connections, sync_shipped
-
         migrate_if_needed()
         sync_shipped()
         try:
