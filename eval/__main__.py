@@ -1,6 +1,6 @@
 """`make eval`: the recorded incidents and the verifier's pairs, compared with the committed baseline.
 
-    python -m eval [SLUG …] [--save] [--model SPEC] [--details]
+    python -m eval [SLUG …] [--save] [--model SPEC] [--details] [--baseline FILE]
 
 With names only those parts run: the slugs of incidents, `verifier` for the pairs. Exit code: 0 nothing is worse than
 the baseline, 1 something is, 2 the evaluation could not be made.
@@ -11,13 +11,14 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 
 from eval import baseline, tables
-from eval.baseline import BadBaseline, Baseline
+from eval.baseline import BASELINE, BadBaseline, Baseline
 from eval.run import EvaluationError, Result, diagnose, incident_slugs, own_instance, use_model
 from eval.verifier import BadPairs, Judged, category_figures, judge, read_pairs, split_figures
 from runs.errors import ConfigurationError as WrongModel
@@ -58,6 +59,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--save", action="store_true", help="write what was measured into the baseline")
     parser.add_argument("--model", metavar="SPEC", help="the model of every role, as SUPERBIZ_LLM names it")
     parser.add_argument("--details", action="store_true", help="also list the pairs that were judged wrongly")
+    parser.add_argument(
+        "--baseline", metavar="FILE", type=Path, default=BASELINE, help="compare with this file (eval/baseline.json)"
+    )
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.parts) - {*known, VERIFIER})
     if unknown:
@@ -77,7 +81,7 @@ def _evaluate(options: argparse.Namespace, console: Console) -> int:
     use_model(options.model)
     env = load_env()
     model = name_of(env)
-    kept = baseline.read(model)
+    kept = baseline.read(model, options.baseline)
     if not (kept.incidents or kept.verifier):
         console.print(f"There is no baseline of {model} yet; --save makes one.", style="yellow")
     judged = _judge(env, console) if options.verifier else []
@@ -88,6 +92,7 @@ def _evaluate(options: argparse.Namespace, console: Console) -> int:
             model,
             {result.slug: baseline.incident_entry(result.ended, result.score) for result in results},
             baseline.verifier_entry(category_figures(judged)) if judged else {},
+            options.baseline,
         )
         console.print(f"Saved as the baseline of {model}.")
     for reason in worse:

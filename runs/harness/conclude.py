@@ -13,11 +13,12 @@ from runs.harness.events import AiopsRules, EventType, ReleaseDecided
 from runs.harness.gating import Gated, input_texts
 from runs.harness.ports import Role
 from runs.harness.run import MAX_LOOKED_AT, Conclusion, PublishedResult, SafeContent, Settled
-from runs.harness.wire import ComposerOutput
+from runs.harness.wire import BREAKER_OPEN, ComposerOutput
 
 RELEASED = "RELEASED"
 RELEASED_LOW = "RELEASED_LOW_CONFIDENCE"
 WITHHELD = "WITHHELD"
+MAX_NOTES = 3
 NO_TELEMETRY = "No source of logs, metrics or alerts is set up: PROMETHEUS_URL and SUPERBIZ_LOG_DIR name some."
 
 SOURCE_NOT_AT_FAULT = frozenset({"INVALID_ARGUMENTS", "UNKNOWN_TOOL", "TOOL_CAP", "TOOL_BUDGET", "SAME_CALL_FAILED"})
@@ -47,8 +48,10 @@ async def conclude(ctx: RunContext, gated: Gated) -> Conclusion:
     if gated.claims:
         await _verify(ctx, judgement)
         _leave_unsayable(judgement)
-    elif ctx.invocations:
+    elif gated.draft.claims and ctx.invocations:
         judgement.reason = "no claim held up against the evidence on record"
+    elif ctx.invocations:
+        judgement.reason = "no claim was made about the evidence on record"
     else:
         judgement.reason = "no tool was called, so there is no evidence"
     _hold_to_rules(ctx, judgement)
@@ -183,10 +186,7 @@ def _limitations(ctx: RunContext, judgement: Judgement, gated: Gated) -> list[st
     for kept in ctx.invocations.values():
         if not kept.record.success and kept.record.error_code not in SOURCE_NOT_AT_FAULT:
             failed.setdefault(kept.record.tool_name, set()).add(kept.record.error_code or "FAILED")
-    said += [
-        f"{tool} failed ({', '.join(sorted(codes))}): what it would have shown is unknown."
-        for tool, codes in failed.items()
-    ]
+    said += [f"{_unanswered(tool, codes)}: what it would have shown is unknown." for tool, codes in failed.items()]
     return said
 
 
@@ -194,6 +194,12 @@ def _from_when(moment: str | None, *, looks_back: bool) -> str:
     if looks_back:
         return f"This repeats an earlier run: the sources were asked as of {moment}, and may have forgotten since."
     return f"The evidence is a recording made at {moment}, not live systems."
+
+
+def _unanswered(tool: str, codes: set[str]) -> str:
+    if codes == {BREAKER_OPEN}:
+        return f"{tool} was not asked, because its source had failed again and again"
+    return f"{tool} failed ({', '.join(sorted(codes))})"
 
 
 def _scope(ctx: RunContext) -> str:
@@ -247,13 +253,14 @@ def _safe_content(ctx: RunContext, judgement: Judgement, *, low: bool) -> SafeCo
         return SafeContent(headline=headline, reason=reason, looked_at=looked_at)
     because = judgement.reason or "no claim was left to say"
     budgets = f" The {', '.join(ctx.ended_budgets)} budget ended." if ctx.ended_budgets else ""
+    notes = "".join(f" {note}" for note in ctx.limitations[:MAX_NOTES])
     if not _telemetry_offered(ctx):
         advice = NO_TELEMETRY
     elif looked_at:
         advice = "Look at the tools below directly, beginning with those that failed, or run the diagnosis again."
     else:
         advice = "Run the diagnosis again, or look at the logs and metrics directly."
-    reason = f"Nothing was released because {because}.{budgets} {advice}"
+    reason = f"Nothing was released because {because}.{budgets}{notes} {advice}"
     return SafeContent(headline="No diagnosis could be released", reason=reason[:1000], looked_at=looked_at)
 
 

@@ -95,6 +95,7 @@ class Executor:
             f"search stopped: {STOP_SENTENCES[stop.reason]}",
             status=stop.reason,
         )
+        self.ctx.note(f"The search was stopped early: {STOP_SENTENCES[stop.reason]}.")
         self.messages.append(inputs.executor_concludes(STOP_SENTENCES[stop.reason]))
 
     def _take(self, answer: Answer) -> None:

@@ -18,7 +18,7 @@ from runs.harness.events import EventType, InvocationRecord, ToolInvoked
 from runs.harness.ports import Tool, ToolCall, ToolContext, ToolMessage, ToolResult
 from runs.harness.run import Spending
 from runs.harness.toolanswers import answer_text
-from runs.harness.wire import ToolAnswerError
+from runs.harness.wire import BREAKER_OPEN, ToolAnswerError
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ class Toolbox:
         breaker = self.ctx.kit.breakers.get(tool.name)
         if breaker is not None and not breaker.allow():
             return ToolAnswerError(
-                code="BREAKER_OPEN", message=f"{tool.name} failed repeatedly and is not asked for a while."
+                code=BREAKER_OPEN, message=f"{tool.name} failed repeatedly and is not asked for a while."
             )
         self.executed[tool.name] = self.executed.get(tool.name, 0) + 1
         return None

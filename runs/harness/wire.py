@@ -115,6 +115,10 @@ class ToolAnswerRef(BaseModel):
     text: str
 
 
+BREAKER_OPEN = "BREAKER_OPEN"
+"""The code of a call that was not made, because the tool's source had failed again and again."""
+
+
 class ToolAnswerError(BaseModel):
     code: str
     message: str

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from tests.e2e.outside import Outside, alert_of, browser_of, check_record, make_callers, verify_ledger
-from tests.servers.chat_wire import Hang
+from tests.servers.chat_wire import Behaviour, Hang
 from tests.servers.openai_compatible import OpenAICompatibleServer
 from tests.superbiz.instance import PATIENCE_S, Instance, Up, free_port, processes_of, running
 
@@ -36,8 +36,12 @@ class Site:
 
         The call after that is answered.
         """
+        return self.start_and_wait(fingerprint, Hang())
+
+    def start_and_wait(self, fingerprint: str, behaviour: Behaviour) -> str:
+        """The same with a call that is answered so."""
         before = len(self.server.asked_by(EXECUTOR))
-        self.server.script(EXECUTOR, Hang())
+        self.server.script(EXECUTOR, behaviour)
         run_id = self.api.start(alert_of("pool-exhausted", fingerprint))
         self.server.wait_until(lambda server: len(server.asked_by(EXECUTOR)) > before, PATIENCE_S)
         run = self.api.run(run_id)

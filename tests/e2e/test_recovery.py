@@ -9,9 +9,11 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
+import psycopg
 import pytest
 
 from superbiz.env import BASE_DIR
@@ -19,7 +21,7 @@ from tests.e2e.outside import alert_of, details_of, event_types, evidence_of
 from tests.e2e.recovering import EXECUTOR, VALKEY, WEB, WORKER, Site, recovery_site
 from tests.servers.brain import Brain
 from tests.servers.chat_wire import Question, Reaction
-from tests.servers.openai_compatible import Hang
+from tests.servers.openai_compatible import Hang, HttpError, Reset
 from tests.superbiz.instance import PATIENCE_S
 
 # Workers count as silent after 8 s, and beat every 2 s.
@@ -68,6 +70,31 @@ def test_cancelling_ends_the_model_call_in_flight(site: Site) -> None:
     again = site.api.post(f"/api/runs/{run_id}/cancel")
     assert (again.status_code, again.json()["status"]) == (202, "CANCELLED")
     assert site.api.trace(run)["timeline"] == trace["timeline"]
+
+
+def test_every_attempt_of_a_model_call_is_on_record(site: Site) -> None:
+    site.server.script(EXECUTOR, HttpError(500), HttpError(429, headers={"Retry-After": "1"}), Reset())
+    run = site.api.ended(site.api.start(alert_of("pool-exhausted", "00000000000000b4")))
+    assert run["outcome"] == "SUCCESS"
+    trace = site.check_ended_once(run)
+    (retried,) = [step for step in trace["steps"] if len(calls_of(site, step["id"])) > 1]
+    assert calls_of(site, retried["id"]) == [
+        [1, "ERROR", "SERVER_ERROR"],
+        [2, "ERROR", "RATE_LIMITED"],
+        [3, "ERROR", "CONNECTION"],
+        [4, "OK", None],
+    ]
+    # Attempts are model calls: the run's budget and its record count them alike.
+    assert run["modelCalls"] == trace["summary"]["modelCalls"]["persisted"] == len(trace["steps"]) + 3
+
+
+def calls_of(site: Site, step_id: str) -> list[list[Any]]:
+    """Attempt, status and error code of each model call of a step, from the ledger's table."""
+    with psycopg.connect(site.instance.places.database_url()) as ledger:
+        found = ledger.execute(
+            "SELECT attempt, status, error_code FROM model_call_ledger WHERE step_id = %s ORDER BY attempt", [step_id]
+        )
+        return [list(row) for row in found]
 
 
 def test_a_run_that_ended_otherwise_cannot_be_cancelled(site: Site) -> None:

@@ -1,10 +1,10 @@
 """The gate: what removes a claim, what sets the verdict, what modes do."""
 
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 
 import pytest
 
-from gatekeeper import rules
+from gatekeeper import rules, types
 from gatekeeper.gate import UnknownRule, judge
 from gatekeeper.shipped import shipped_rule_set
 from gatekeeper.types import Claim, ClaimKind, RuleMode, RuleSetting, Severity, Verdict
@@ -137,3 +137,35 @@ def test_an_unknown_rule_is_refused() -> None:
 def test_the_same_case_is_judged_the_same_again() -> None:
     case = case_of(GOOD, WRONG_DIGIT, WRONG_NUMBER)
     assert judge(case, shipped_rule_set()) == judge(case, shipped_rule_set())
+
+
+def test_a_result_says_of_each_claim_and_rule_how_it_went_and_why() -> None:
+    """For every claim every rule in force, once or for each item at fault: passed, failed or not applicable; a failure
+    with its reason and with what was compared, a passed quotation with its place and text."""
+    good = claim(cite())
+    wrong_all_over = claim(
+        cite("inv_made_up", "$.nowhere", "nothing of the sort", "clock"),
+        cite(tool="clock", path="$.lines[9].text"),
+        cite(excerpt="request timed out after 60000ms"),
+        cite("inv_failed", "$.error", "no answer within"),
+        text="It took 77 s on node-9.",
+        kind=ClaimKind.NEGATIVE_OBSERVATION,
+        claim_id="c2",
+    )
+    on_a_runbook = claim(advice(), claim_id="c3")
+    result = judge(case_of(good, wrong_all_over, on_a_runbook, version="v1"), rule_set())
+    (version,) = result.draft_rules
+    found = [version.finding, *(rule.finding for judged in result.claims for rule in judged.rules)]
+    failed = [finding for finding in found if finding.passed is False]
+    assert {finding.code for finding in failed} == set(rules.CODES)
+    assert all(finding.reason and finding.compared for finding in failed)
+    for judged in result.claims:
+        assert list(dict.fromkeys(rule.finding.code for rule in judged.rules)) == list(rules.CLAIM_RULES)
+    quoted = next(rule.finding for rule in result.claims[0].rules if rule.finding.code == rules.GK005)
+    assert quoted.compared == {"path": "$.lines[0].text", "excerpt": "request timed out after 30000ms"}
+
+
+def test_what_the_gate_judges_cannot_be_changed_by_a_rule() -> None:
+    values = [each for each in vars(types).values() if is_dataclass(each)]
+    assert len(values) >= 10
+    assert [each.__name__ for each in values if not each.__dataclass_params__.frozen] == []

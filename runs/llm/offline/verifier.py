@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from gatekeeper.types import NO_EVIDENCE_PATH, ClaimKind, Verdict
 from runs.harness.wire import ClaimCheck, VerifierEvaluation
@@ -30,6 +31,7 @@ from runs.llm.offline.vocabulary import (
     NEGATIONS,
     OVERTURNS,
     OVERTURNS_CJK,
+    PROGRAMS,
     UNREAL,
     UNREAL_CJK,
     WHEN,
@@ -261,7 +263,10 @@ def _starts_clause(evidence: Sequence[Token], at: int) -> bool:
     clause_begin = next((i + 1 for i in range(len(before) - 1, -1, -1) if before[i].separates), 0)
     clause = [token for token in before[clause_begin:] if _content(token)]
     # A number right before belongs to what is counted: of "0 replicas ready" nobody may quote "replicas ready".
-    return all(_is_head(token) for token in clause) and not (clause and clause[-1].kind is Kind.NUMBER)
+    if clause and clause[-1].kind is Kind.NUMBER:
+        return False
+    signed = (_is_stamp(left) and right.text in PROGRAMS for left, right in pairwise(clause))
+    return all(_is_head(token) or is_signature for token, is_signature in zip(clause, (False, *signed), strict=False))
 
 
 def _ends_well(evidence: Sequence[Token], at: int) -> bool:

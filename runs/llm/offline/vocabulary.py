@@ -23,6 +23,11 @@ LOG_HEAD = frozenset(
     """ts time timestamp @timestamp level lvl severity msg message logger thread main caller pid process service app
     host hostname source event log trace span trace_id span_id utc gmt""".split()
 )
+PROGRAMS = frozenset(
+    """kernel systemd kubelet kube-proxy kube-scheduler kube-apiserver containerd dockerd crond sshd nginx haproxy envoy
+    httpd mysqld postgres redis-server mongod etcd coredns dnsmasq chronyd keepalived""".split()
+)
+"""They sign the lines of a system's log with their bare name, right behind the time."""
 WHEN = frozenset("at after from since between".split())
 """A cut tail may begin with one of these where a time or a number follows: it only says when, or how long."""
 WHERE = frozenset("on in by for during".split())

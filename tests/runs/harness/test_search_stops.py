@@ -75,6 +75,8 @@ async def test_a_loop_is_stopped_told_and_still_useful(loop: Loop) -> None:
     assert len(brain.asked(EXECUTOR)) <= loop.most_calls
     assert conclusion.published is not None
     assert [c.claim_id for c in conclusion.published.claims] == ["c1"]
+    why = stop.summary.removeprefix("search stopped: ")
+    assert f"The search was stopped early: {why}." in conclusion.published.limitations
 
 
 async def test_limits_that_drift_are_stopped_though_each_call_brings_a_line_more() -> None:
@@ -86,6 +88,7 @@ async def test_limits_that_drift_are_stopped_though_each_call_brings_a_line_more
     assert conclusion.published is not None
     (stop,) = told.said.of(EventType.CONVERGENCE_STOP)
     assert stop.status == "DRIFTING_ARGUMENTS"
+    assert any("only its numbers changing" in each for each in conclusion.published.limitations)
     assert stop.details.model_dump()["tool_name"] == "query_logs"
     assert sum(bool(request.tools) for request in brain.asked(EXECUTOR)) <= 5
 
@@ -108,6 +111,10 @@ async def test_the_same_call_for_ever_ends_within_six_calls_of_the_executor(what
     assert told.said.of(EventType.CONVERGENCE_STOP)
     assert conclusion.status == "DEGRADED"
     assert len(told.said.invocations) == 2
+    reason = conclusion.safe_content.reason
+    assert "no claim was made about the evidence on record. The search was stopped early: " in reason
+    assert "Look at the tools below directly" in reason
+    assert conclusion.safe_content.looked_at
 
 
 async def test_two_equal_calls_in_every_round_are_one_call() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from runs.errors import ModelError, ModelRefused, ModelUnavailable
+from runs.harness.events import EventType
 from runs.harness.ports import Role
 from runs.harness.run import Limits
 from tests.runs.harness.world import Collected, World
@@ -168,6 +169,21 @@ async def test_a_run_meets_it_with_a_trace_and_an_outcome(case: Case, told: Call
     codes = [record.error_code for record in run.said.invocations if record.error_code]
     assert tuple(codes) == case.refused
     assert {record.step_id for record in run.said.invocations} <= {step.step_id for step in run.said.closed_steps}
+    check_trace(run.said, case)
+
+
+def check_trace(said: Collected, case: Case) -> None:
+    """The frames tell the same: each step's attempts and how it ended, each refused call with its code, one ending."""
+    steps = [frame.details.model_dump() | {"status": frame.status} for frame in said.of(EventType.AGENT_MODEL_STEP)]
+    ended = [step for step in steps if step["status"] != "STARTED"]
+    assert sum(step["attempts"] for step in ended) == len(said.model_calls)
+    failed = [step["error_code"] for step in ended if step["status"] == "FAILED"]
+    assert failed == ([] if isinstance(case.ends, str) else [case.attempts[-1][1]])
+    told = [frame.details.model_dump()["error_code"] for frame in said.of(EventType.TOOL_INVOCATION)]
+    assert tuple(code for code in told if code) == case.refused
+    decisions = [frame.status for frame in said.of(EventType.RELEASE_DECISION)]
+    assert len(decisions) == isinstance(case.ends, str)
+    assert set(decisions) <= {"RELEASED", "RELEASED_LOW_CONFIDENCE"}
 
 
 async def test_parallel_calls_belong_to_one_step(told: Callable[[Case], World]) -> None:
