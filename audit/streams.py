@@ -12,8 +12,9 @@
 `id:` is the sequence number. `Last-Event-ID` or `?after=` resumes after it. Watching never cancels a run.
 """
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -28,6 +29,8 @@ from runs.models.token import Scope
 from runs.orm import run_in_orm
 
 HEARTBEAT_S = 15.0
+HEARTBEAT = ": still here\n\n"
+STALL_S = 30.0
 RECONNECT_MS = 2_000
 LARGEST_POSITION = 2**31 - 1
 
@@ -57,13 +60,37 @@ def sse(event: str, data: Any, id_: int | None = None) -> str:
     return f"{head}event: {event}\ndata: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n"
 
 
+async def drop_slow_readers(
+    frames: AsyncGenerator[str, None], on_drop: Callable[[], None] = lambda: None, stall_s: float = STALL_S
+) -> AsyncGenerator[str, None]:
+    """The frames, for a response's body. Whoever does not take one for `stall_s` seconds is left.
+
+    A client that stays connected and reads nothing would otherwise hold its response for ever. The task that sends
+    the response is cancelled, as Django does when the client goes away, after `on_drop` was told.
+    """
+    sending = asyncio.current_task()
+    assert sending is not None
+
+    def drop() -> None:
+        on_drop()
+        sending.cancel()
+
+    async with aclosing(frames):
+        async for frame in frames:
+            timer = asyncio.get_running_loop().call_later(stall_s, drop)
+            try:
+                yield frame
+            finally:
+                timer.cancel()
+
+
 async def sse_events(run_id: str, after: int, heartbeat_s: float = HEARTBEAT_S) -> AsyncGenerator[str, None]:
     """The stream's text: the events, signs of life, `done`."""
     yield f"retry: {RECONNECT_MS}\n\n"
     try:
         async with aclosing(follow(run_id, after, heartbeat_s)) as frames:
             async for sequence_no, event in frames:
-                yield ": still here\n\n" if event is None else sse("event", timeline_json(event), sequence_no)
+                yield HEARTBEAT if event is None else sse("event", timeline_json(event), sequence_no)
     except ReaderDropped:
         # Without `done` the client comes back, with Last-Event-ID.
         return
@@ -91,5 +118,7 @@ async def run_events(request: HttpRequest, run_id: str) -> HttpResponse | Stream
     except ApiError as error:
         return JsonResponse({"code": error.code, "message": error.message}, status=error.status)
     return StreamingHttpResponse(
-        sse_events(run.id, after), content_type="text/event-stream; charset=utf-8", headers=STREAM_HEADERS
+        drop_slow_readers(sse_events(run.id, after)),
+        content_type="text/event-stream; charset=utf-8",
+        headers=STREAM_HEADERS,
     )

@@ -162,7 +162,15 @@ class _CallerAuth(AuthBase):
         return caller
 
 
+class _AsyncCallerAuth(_CallerAuth):
+    """The same for async views: the database is asked in the executor of `runs.orm`, which holds no connection."""
+
+    async def __call__(self, request: HttpRequest) -> Caller:  # type: ignore[override]
+        return await run_in_orm(super().__call__, request)
+
+
 caller_auth: Callable[[HttpRequest], Caller] = _CallerAuth()
+async_caller_auth = _AsyncCallerAuth()
 
 
 # ---- what they may do -----------------------------------------------------------------------------------------
@@ -189,6 +197,11 @@ def may_cancel(caller: Caller, run: DiagnosisRun) -> bool:
     if caller.user is None:
         return True
     return run.session.owner_id == caller.user_id or caller.user.has_perm(CANCEL_ANY_RUN)
+
+
+def may_continue_session(caller: Caller, session: ChatSession) -> bool:
+    """Nobody speaks in another person's session, also who may read it; a token speaks for no person."""
+    return session.owner_id is None or session.owner_id == caller.user_id
 
 
 def visible_runs(caller: Caller) -> QuerySet[DiagnosisRun]:

@@ -16,7 +16,7 @@ from django.db import Error
 
 from gatekeeper.types import Intent
 from runs import lifecycle
-from runs.harness.events import Emission, InvocationRecord, ModelCall, RoutingDecision, StepOpened
+from runs.harness.events import Emission, InvocationRecord, ModelCall, StepOpened
 from runs.harness.run import Conclusion, Emitted, Settled, Spending
 from runs.observers import RunRef, observe_all, settle_all
 from runs.orm import run_in_orm
@@ -50,14 +50,21 @@ class Books:
         for record in emission.records:
             if isinstance(record, InvocationRecord):
                 self._asked[record.tool_name, record.evidence_status] += 1
-        if emission.frame is not None and isinstance(emission.frame.details, RoutingDecision):
-            self._intent = Intent(emission.frame.details.intent)
         observe_all(self.ref, emission)
         self._note_change()
 
     def spend(self, spending: Spending) -> None:
         self._tally = self._tally.and_spent(spending)
         self._note_change()
+
+    async def mark_intent(self, intent: Intent) -> None:
+        """On the row before the run's path starts; where the database is away, with the counters later."""
+        try:
+            await run_in_orm(lifecycle.mark_intent, self.ref, intent)
+        except Error as error:
+            log.warning("the intent waits", run_id=self.ref.run_id, error=type(error).__name__)
+            self._intent = intent
+            self._note_change()
 
     async def settle(self) -> Settled:
         return await settle_all(self.ref)

@@ -151,7 +151,7 @@ async def _attempt(claimed: Claimed, held: Held, holdings: Holdings, equipment: 
 
 async def _work(claimed: Claimed, books: Books, equipment: Equipment, drive: Drive) -> Conclusion:
     async def pinned() -> Prepared:
-        prepared = await equipment.prepare(question=claimed.run.subject.alert is None, order=claimed.order)
+        prepared = await equipment.prepare(question=claimed.run.is_question, order=claimed.order)
         if not await run_in_orm(lifecycle.pin, claimed.ref, pins_of(prepared)):
             raise LeaseLost
         return prepared
@@ -196,6 +196,7 @@ def kit_of(prepared: Prepared, books: Books) -> Kit:
         emit=books.emit,
         spend=books.spend,
         settle=books.settle,
+        mark_intent=books.mark_intent,
         breakers=prepared.breakers,
         evidence_now=prepared.evidence_now,
         looks_back=prepared.looks_back,

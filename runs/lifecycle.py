@@ -26,7 +26,7 @@ from django.db.models.functions import Coalesce, Now
 from django.utils.crypto import get_random_string
 
 from gatekeeper.types import Intent
-from runs import ids, live, tally
+from runs import ids, live, recall, tally
 from runs.conclusions import cancelled, failed
 from runs.errors import CancelReason, FailureCode
 from runs.harness.events import (
@@ -38,8 +38,9 @@ from runs.harness.events import (
     RunFinished,
     RunRecovered,
 )
+from runs.harness.memory import NOTHING_REMEMBERED
 from runs.harness.run import Conclusion, RunInput, Spending, Spent, Subject
-from runs.models import DiagnosisRun
+from runs.models import ChatSession, DiagnosisRun
 from runs.models.run import RunStatus, Trigger
 from runs.observers import RunRef, write_all
 from runs.pins import NOTHING_SPECIAL, Order, PinnedPrompts, Rehearsal
@@ -50,7 +51,6 @@ log = structlog.get_logger(__name__)
 STALE_AFTER = timedelta(seconds=10)
 ENQUEUE_AGAIN_AFTER = timedelta(seconds=15)
 MAX_ATTEMPTS = 2
-SEEN_RUNS = 20
 # Triggers whose runs nobody waits for on an open connection: they may start again on another worker.
 RESUMABLE = (Trigger.ALERT, Trigger.MANUAL, Trigger.EVAL)
 
@@ -86,6 +86,13 @@ def open_session(session_id: str, *, title: str = "", owner_id: int | None = Non
             [session_id, title[:200], owner_id, now, now],
         )
         return bool(cursor.fetchone()[0])
+
+
+def clear_session(session_id: str) -> datetime:
+    """Have later turns know nothing of those so far. The record of those stays. Returns since when."""
+    now = datetime.now(UTC)
+    ChatSession.objects.filter(id=session_id).update(cleared_at=now)
+    return now
 
 
 def queue_run(request: RunRequest) -> str:
@@ -200,12 +207,13 @@ def _tally_before(row: DiagnosisRun) -> Tally:
 
 def _run_input(row: DiagnosisRun) -> RunInput:
     assert row.started_at is not None, "a claim sets it"
+    subject = Subject.model_validate(row.subject)
     return RunInput(
         run_id=row.id,
         session_id=row.session_id,
         trigger=row.trigger,
         query=row.query,
-        subject=Subject.model_validate(row.subject),
+        subject=subject,
         attempt=row.attempts,
         started_at=row.started_at,
         spent=Spent(
@@ -216,18 +224,9 @@ def _run_input(row: DiagnosisRun) -> RunInput:
         ),
         # Every step has a model call on the counters, save the one that each earlier start may have left open.
         next_step_index=row.model_calls + tally.starts(row.emitted),
-        seen_documents=_seen_documents(row),
+        seen_documents=recall.seen_documents(row),
+        memory=recall.memory_of(row) if subject.alert is None else NOTHING_REMEMBERED,
     )
-
-
-def _seen_documents(row: DiagnosisRun) -> frozenset[str]:
-    """Documents that the last runs of the session published."""
-    earlier = (
-        DiagnosisRun.objects.filter(session_id=row.session_id, status=RunStatus.SUCCESS)
-        .order_by("-queued_at", "-id")
-        .values_list("published_result__sourceDocuments", flat=True)[:SEEN_RUNS]
-    )
-    return frozenset(document["documentId"] for documents in earlier for document in documents or ())
 
 
 def pin(ref: RunRef, pins: Pins) -> bool:

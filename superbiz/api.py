@@ -24,6 +24,8 @@ from runs.access import ApiError, caller_auth, visible_run
 from runs.api import caller_of_view
 from runs.api import router as runs_router
 from runs.models.token import Scope
+from runs.search_api import router as search_router
+from superbiz.chat_api import router as chat_router
 
 log = structlog.get_logger(__name__)
 
@@ -66,6 +68,8 @@ def get_run(request: HttpRequest, response: HttpResponse, run_id: str) -> Any:
 api.add_router("", runs_router)
 api.add_router("", composed)
 api.add_router("", audit_router)
+api.add_router("", search_router)
+api.add_router("", chat_router)
 
 
 # ---- errors ---------------------------------------------------------------------------------------------------

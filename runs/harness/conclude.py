@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from gatekeeper.types import Claim, SourceKind, Verdict
+from gatekeeper.types import Claim, Intent, SourceKind, Verdict
 from runs.errors import BudgetExhausted, ModelError
 from runs.harness import absence, aiopsrules, drafts, inputs, release, verification
 from runs.harness.asking import ask
@@ -132,7 +132,7 @@ def _mind_the_record(judgement: Judgement, settled: Settled) -> None:
         claim for claim in judgement.claims if not any(item.source_invocation_id in missing for item in claim.evidence)
     )
     judgement.verdict = Verdict.worst(judgement.verdict, Verdict.LOW_CONFID)
-    judgement.notes.append("The record of this run is incomplete: part of it could not be written.")
+    judgement.notes.append(release.RECORD_INCOMPLETE)
     if not judgement.claims and not judgement.reason:
         judgement.reason = "the evidence could not be put on record"
 
@@ -175,7 +175,7 @@ def _limitations(ctx: RunContext, judgement: Judgement, gated: Gated) -> list[st
     said = list(judgement.notes)
     if ctx.kit.evidence_now is not None:
         said.append(_from_when(inputs.iso(ctx.kit.evidence_now()), looks_back=ctx.kit.looks_back))
-    if not _telemetry_offered(ctx):
+    if _lacks_telemetry(ctx):
         said.append(NO_TELEMETRY)
     if gated.removed:
         said.append(f"{gated.removed} claim(s) were left out: their citations did not hold.")
@@ -206,7 +206,8 @@ def _scope(ctx: RunContext) -> str:
     situation = inputs.situation(ctx)
     tools = sorted({k.record.tool_name for k in ctx.invocations.values() if k.record.source_kind != SourceKind.OTHER})
     window = situation["window"]
-    return f"Looked at {', '.join(tools) or 'nothing'} around {window['start']} to {window['end']}."
+    around = "" if ctx.intent is Intent.KNOWLEDGE_QUERY else f" around {window['start']} to {window['end']}"
+    return f"Looked at {', '.join(tools) or 'nothing'}{around}."
 
 
 def _decided(ctx: RunContext, judgement: Judgement, gated: Gated) -> Conclusion:
@@ -247,25 +248,34 @@ def _safe_content(ctx: RunContext, judgement: Judgement, *, low: bool) -> SafeCo
         headline = (
             "Nothing notable was found by these searches"
             if absence.only_negative(judgement.claims)
-            else ("A diagnosis was released" + (" at low confidence" if low else ""))
+            else (f"{_what(ctx)} was released" + (" at low confidence" if low else ""))
         )
         reason = "Every released claim cites evidence that is on record."
         return SafeContent(headline=headline, reason=reason, looked_at=looked_at)
     because = judgement.reason or "no claim was left to say"
     budgets = f" The {', '.join(ctx.ended_budgets)} budget ended." if ctx.ended_budgets else ""
     notes = "".join(f" {note}" for note in ctx.limitations[:MAX_NOTES])
-    if not _telemetry_offered(ctx):
+    if _lacks_telemetry(ctx):
         advice = NO_TELEMETRY
+    elif ctx.intent is Intent.KNOWLEDGE_QUERY:
+        advice = "Ask in other words, or bring in a document that answers it."
     elif looked_at:
         advice = "Look at the tools below directly, beginning with those that failed, or run the diagnosis again."
     else:
         advice = "Run the diagnosis again, or look at the logs and metrics directly."
     reason = f"Nothing was released because {because}.{budgets}{notes} {advice}"
-    return SafeContent(headline="No diagnosis could be released", reason=reason[:1000], looked_at=looked_at)
+    headline = f"No {_what(ctx).split()[-1]} could be released"
+    return SafeContent(headline=headline, reason=reason[:1000], looked_at=looked_at)
 
 
-def _telemetry_offered(ctx: RunContext) -> bool:
-    return any(tool.source_kind is SourceKind.TELEMETRY for tool in ctx.kit.tools.values())
+def _what(ctx: RunContext) -> str:
+    return "An answer" if ctx.intent is Intent.KNOWLEDGE_QUERY else "A diagnosis"
+
+
+def _lacks_telemetry(ctx: RunContext) -> bool:
+    """Whether a diagnosis had no source to look at."""
+    offered = any(tool.source_kind is SourceKind.TELEMETRY for tool in ctx.kit.tools.values())
+    return ctx.intent is Intent.DIAGNOSIS and not offered
 
 
 def looked_at_lines(ctx: RunContext) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from gatekeeper.types import EvidenceRef, EvidenceStatus, Invocation, Relevance, SourceKind
+from gatekeeper.types import EvidenceRef, EvidenceStatus, Intent, Invocation, Relevance, SourceKind
 from runs.errors import BudgetExhausted
 from runs.harness.budget import Budget
 from runs.harness.events import (
@@ -64,6 +64,7 @@ class RunContext:
     kit: Kit
     budget: Budget
     next_step_index: int
+    intent: Intent = Intent.DIAGNOSIS
     invocations: dict[str, KeptInvocation] = field(default_factory=dict)
     emitted: Emitted = field(default_factory=Emitted)
     ended_budgets: list[str] = field(default_factory=list)

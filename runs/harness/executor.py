@@ -1,6 +1,11 @@
 """The executor's conversation: it calls tools until it has a draft, or until searching on is pointless."""
 
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
 
 from gatekeeper.types import Draft
 from runs.harness import drafts, inputs
@@ -8,7 +13,7 @@ from runs.harness.asking import Answer, ask
 from runs.harness.context import MAX_CALLS_A_STEP, RunContext
 from runs.harness.convergence import Convergence, Stop
 from runs.harness.events import ConvergenceStop, EventType
-from runs.harness.ports import AssistantMessage, Message, Role, ToolSpec
+from runs.harness.ports import AssistantMessage, Message, Role, Tool, ToolSpec
 from runs.harness.toolbox import Toolbox
 from runs.harness.wire import ExecutorEvidence
 
@@ -37,6 +42,11 @@ class Executor:
     convergence: Convergence = field(default_factory=Convergence)
     stopped: Stop | None = None
     stops: int = 0
+
+    @classmethod
+    def begin(cls, ctx: RunContext, role: Role) -> "Executor":
+        """With all tools that the run has by now."""
+        return cls(ctx, role, Toolbox.of(ctx), specs(ctx.kit.tools))
 
     @property
     def deaf(self) -> bool:
@@ -107,3 +117,14 @@ class Executor:
         salvaged = drafts.salvage(answer.reply.text)
         if salvaged.claims or not self.draft.claims:
             self.draft = salvaged
+
+
+def specs(tools: Mapping[str, Tool]) -> tuple[ToolSpec, ...]:
+    """How the tools are offered to a model, in a stable order."""
+    return tuple(ToolSpec(tool.name, tool.description, _schema(tool.arguments)) for _, tool in sorted(tools.items()))
+
+
+@functools.cache
+def _schema(arguments: type[BaseModel]) -> Mapping[str, Any]:
+    """Made once: to make it takes milliseconds."""
+    return arguments.model_json_schema()

@@ -5,7 +5,7 @@ from typing import Any
 
 from gatekeeper.gate import judge
 from gatekeeper.serial import feedback, to_dict
-from gatekeeper.types import Case, Claim, Draft, GateResult, Intent, RuleMode, Verdict
+from gatekeeper.types import Case, Claim, Draft, GateResult, RuleMode, Verdict
 from runs.errors import BudgetExhausted
 from runs.harness import inputs
 from runs.harness.context import RunContext
@@ -63,7 +63,7 @@ async def gate(ctx: RunContext, executor: Executor) -> Gated:
 
 
 def _judge(ctx: RunContext, draft: Draft) -> GateResult:
-    case = Case(draft, ctx.gate_invocations(), input_texts(ctx), Intent.DIAGNOSIS)
+    case = Case(draft, ctx.gate_invocations(), input_texts(ctx), ctx.intent)
     return judge(case, ctx.kit.rule_set)
 
 

@@ -53,6 +53,21 @@ def situation(ctx: RunContext) -> dict[str, Any]:
     }
 
 
+def remembered(ctx: RunContext) -> dict[str, Any]:
+    """The turns before a question, and what the last of them released; nothing for an alert."""
+    if not ctx.run.is_question:
+        return {}
+    return {"history": ctx.run.memory.history_json(), "previous": ctx.run.memory.previous_json()}
+
+
+def for_router(ctx: RunContext) -> UserMessage:
+    return to_message({"query": ctx.run.query, "history": ctx.run.memory.history_json()})
+
+
+def for_system_chat(ctx: RunContext) -> UserMessage:
+    return to_message({"query": ctx.run.query, "history": ctx.run.memory.history_json()})
+
+
 def for_supervisor(
     ctx: RunContext, *, round_no: int, rounds_left: int, allowed: Iterable[str], plan: Plan | None, claims: int
 ) -> UserMessage:
@@ -75,11 +90,11 @@ def for_supervisor(
 
 def for_planner(ctx: RunContext, tools: Iterable[Tool]) -> UserMessage:
     offered = [{"name": tool.name, "description": tool.description} for tool in tools]
-    return to_message(situation(ctx) | {"tools": offered})
+    return to_message(situation(ctx) | remembered(ctx) | {"tools": offered})
 
 
 def for_executor(ctx: RunContext, plan: Plan | None) -> UserMessage:
-    return to_message(situation(ctx) | {"plan": plan.model_dump(mode="json") if plan else None})
+    return to_message(situation(ctx) | remembered(ctx) | {"plan": plan.model_dump(mode="json") if plan else None})
 
 
 def executor_continues(plan: Plan | None) -> UserMessage:

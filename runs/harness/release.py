@@ -33,6 +33,7 @@ CONCLUSION_CHARS = 2000
 SCOPE_CHARS = 1000
 LIMITATION_CHARS = 500
 QUERY_CHARS = 2000
+OUR_NAME = "SuperBiz"
 NO_WORDS = ComposerOutput(conclusion="", scope="", statements=[], limitations=[])
 
 
@@ -89,16 +90,15 @@ def release(material: Material) -> Released:
     conclusion = _own_or_none(own.conclusion, ground, "CONCLUSION", dropped)
     scope = _own_or_none(own.scope, ground, "SCOPE", dropped)
     limitations = [said for text in own.limitations if (said := _own_or_none(text, ground, "LIMITATION", dropped))]
-    low = material.verdict is not Verdict.PASS
-    result = PublishedResult(
-        query=material.query[:QUERY_CHARS],
-        conclusion=_cut(conclusion or _assembled(statements), CONCLUSION_CHARS),
-        scope=_cut(scope or material.scope, SCOPE_CHARS),
-        confidence="LOW" if low else "NORMAL",
+    result = _result(
+        material.query,
+        conclusion=conclusion or _assembled(statements),
+        scope=scope or material.scope,
+        low=material.verdict is not Verdict.PASS,
         statements=statements,
         claims=[_published(claim) for claim in material.claims],
-        limitations=_bounded([*material.limitations, *limitations]),
-        source_documents=_documents(material),
+        limitations=[*material.limitations, *limitations],
+        documents=_documents(material),
     )
     return Released(result, len(proposed), kept, tuple(dict.fromkeys(dropped)))
 
@@ -234,6 +234,56 @@ def _bounded(limitations: list[str]) -> list[str]:
 
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+TALK_SCOPE = "General talk: no system and no document was looked at, and no evidence stands behind it."
+RECORD_INCOMPLETE = "The record of this run is incomplete: part of it could not be written."
+
+
+def release_talk(query: str, reply: str, given: Iterable[str], *, record_complete: bool) -> Released | None:
+    """Builds the result of general talk, without claims; None where nothing of the reply may be said.
+
+    A sentence with a number, code or identifier that the person has not used (`given`) states a fact, and is dropped.
+    """
+    sources = tuple(given)
+    kept, dropped, said = [], [], list(coverage.sentences(reply))
+    for sentence in said:
+        if unsupported_words(sentence, (), (*sources, OUR_NAME)):
+            dropped.append("TALK_STATES_FACT")
+        elif hidden_characters(sentence, sources):
+            dropped.append("TALK_HIDES_CHARACTERS")
+        else:
+            kept.append(sentence)
+    text = "".join(kept).strip()
+    if not text:
+        return None
+    limitations = [] if record_complete else [RECORD_INCOMPLETE]
+    result = _result(query, conclusion=text, scope=TALK_SCOPE, low=False, limitations=limitations)
+    return Released(result, len(said), len(kept), tuple(dict.fromkeys(dropped)))
+
+
+def _result(
+    query: str,
+    *,
+    conclusion: str,
+    scope: str,
+    low: bool,
+    limitations: list[str],
+    statements: Iterable[PublishedStatement] = (),
+    claims: Iterable[PublishedClaim] = (),
+    documents: Iterable[SourceDocumentRef] = (),
+) -> PublishedResult:
+    """Bounded."""
+    return PublishedResult(
+        query=query[:QUERY_CHARS],
+        conclusion=_cut(conclusion, CONCLUSION_CHARS),
+        scope=_cut(scope, SCOPE_CHARS),
+        confidence="LOW" if low else "NORMAL",
+        statements=list(statements),
+        claims=list(claims),
+        limitations=_bounded(limitations),
+        source_documents=list(documents),
+    )
 
 
 def as_json(result: PublishedResult) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from gatekeeper.types import Intent, RuleSet, Verdict
 from runs.errors import CancelReason, FailureCode
 from runs.harness.events import Emission
+from runs.harness.memory import NOTHING_REMEMBERED, Memory
 from runs.harness.ports import Breaker, ChatModel, Clock, IdSource, Role, Tool
 
 
@@ -86,7 +87,8 @@ class Prompt:
 class RunInput:
     """`started_at` is the start of the first attempt: the deadline runs from there.
 
-    `next_step_index` continues after earlier attempts. `seen_documents` were given in earlier runs of the session.
+    `next_step_index` continues after earlier attempts. `seen_documents` were given in earlier runs of the session,
+    `memory` is what a question may know of them. A run without an alert is a question.
     """
 
     run_id: str
@@ -99,6 +101,11 @@ class RunInput:
     spent: Spent = Spent()
     next_step_index: int = 1
     seen_documents: frozenset[str] = frozenset()
+    memory: Memory = NOTHING_REMEMBERED
+
+    @property
+    def is_question(self) -> bool:
+        return self.subject.alert is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +131,17 @@ def unchanged(value: Any) -> Any:
     return value
 
 
+async def unmarked(_intent: Intent) -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Kit:
     """Everything a run is handed. `breakers` by tool name, shared by the process.
 
     `emit` passes an emission to the observers and returns at once; it never raises. `spend` adds to
-    the run's counters. `settle` waits until the observers have written what they were given, trying
-    again what failed, and says what is missing.
+    the run's counters. `mark_intent` puts down what the run is for, before its path starts. `settle` waits until
+    the observers have written what they were given, trying again what failed, and says what is missing.
     """
 
     models: Mapping[Role, ChatModel]
@@ -144,6 +155,7 @@ class Kit:
     emit: Callable[[Emission], None]
     spend: Callable[[Spending], None]
     settle: Callable[[], Awaitable[Settled]]
+    mark_intent: Callable[[Intent], Awaitable[None]] = unmarked
     breakers: Mapping[str, Breaker] = field(default_factory=dict)
     evidence_now: Callable[[], datetime] | None = None
     """The reference time for tools: the recorded moment where evidence is recorded; None: the clock."""

@@ -8,13 +8,17 @@ SESSION_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z"
 
 
 class ChatSession(models.Model):
-    """`owner` is null for sessions that an alert or an API token opened."""
+    """`owner` is null for sessions that an alert or an API token opened.
+
+    Turns from before `cleared_at` are forgotten: their record stays, later turns know nothing of them.
+    """
 
     id = models.CharField(primary_key=True, max_length=64, validators=[RegexValidator(SESSION_ID_PATTERN)])
     title = models.CharField(max_length=200, default="")
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
+    cleared_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         db_table = "chat_session"

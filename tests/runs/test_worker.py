@@ -20,6 +20,7 @@ from runs.errors import CancelReason, ConfigurationError, FailureCode, ModelRefu
 from runs.harness.events import Emission, EventType, Frame, RoutingDecision, RunStarted
 from runs.harness.run import Conclusion, Emitted, Kit, RunInput, Settled, Spending
 from runs.models import DiagnosisRun
+from runs.orm import run_in_orm
 from runs.worker import WorkerLoop
 from tests.factories import RunFactory, conclusion, now, withheld
 from tests.runs.watching import Told
@@ -136,6 +137,8 @@ def test_what_the_kernel_spends_and_emits_is_on_the_row(serve: Any, told: Told) 
             kit.spend(Spending(model_calls=1, input_tokens=10))
             await asyncio.sleep(0.01)
         kit.emit(frame(EventType.ROUTING_DECISION, RoutingDecision(intent="KNOWLEDGE_QUERY", source="MODEL")))
+        await kit.mark_intent(Intent.KNOWLEDGE_QUERY)
+        assert (await run_in_orm(row, run.run_id)).intent == "KNOWLEDGE_QUERY"
         assert await kit.settle() == Settled(complete=True)
         return withheld(intent=Intent.KNOWLEDGE_QUERY, emitted=Emitted(events=2))
 
