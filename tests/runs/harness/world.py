@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from gatekeeper.shipped import shipped_rule_set
-from gatekeeper.types import ANSWER_VERSION, EvidenceRef, EvidenceStatus, Relevance, SourceKind
+from gatekeeper.types import ANSWER_VERSION, EvidenceRef, EvidenceStatus, Intent, Relevance, SourceKind
 from runs.harness.events import Emission, EventType, Frame, InvocationRecord, ModelCall, Reasoning, StepClosed
+from runs.harness.memory import NOTHING_REMEMBERED, Memory
 from runs.harness.pipeline import drive
 from runs.harness.ports import (
     Breaker,
@@ -371,6 +372,9 @@ class World:
     breakers: Mapping[str, Breaker] = field(default_factory=dict)
     settled: Settled | Callable[["World"], Settled] = ALL_WRITTEN
     spent: Spent = NOTHING_SPENT
+    query: str = "Why is checkout-api slow?"
+    memory: Memory = NOTHING_REMEMBERED
+    marked: list[Intent] = field(default_factory=list)
     seed: int = 7
     said: Collected = field(default_factory=Collected)
 
@@ -387,8 +391,12 @@ class World:
             emit=self.said.emissions.append,
             spend=self.said.spent.append,
             settle=self._settle,
+            mark_intent=self._mark,
             breakers=self.breakers,
         )
+
+    async def _mark(self, intent: Intent) -> None:
+        self.marked.append(intent)
 
     async def _settle(self) -> Settled:
         return self.settled(self) if callable(self.settled) else self.settled
@@ -397,12 +405,13 @@ class World:
         return RunInput(
             run_id="run_0000000000000001",
             session_id="alert-1",
-            trigger="ALERT",
-            query="Why is checkout-api slow?",
+            trigger="ALERT" if self.subject.alert else "CHAT",
+            query=self.query,
             subject=self.subject,
             attempt=1,
             started_at=NOW,
             spent=self.spent,
+            memory=self.memory,
         )
 
     async def drive(self) -> Conclusion:
