@@ -72,6 +72,19 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_there_are_ten_incidents_three_of_them_in_chinese_and_twenty_runbooks() -> None:
+    chinese = re.compile(r"[\u4e00-\u9fff]")
+    in_chinese = [
+        slug
+        for slug in SLUGS
+        if chinese.search((INCIDENTS / slug / "alert.json").read_text(encoding="utf-8"))
+        and any(chinese.search(line) for line in log_lines(slug))
+    ]
+    assert len(SLUGS) >= 10
+    assert len(in_chinese) >= 3
+    assert len(list(RUNBOOKS.glob("*.md"))) >= 20
+
+
 def test_every_incident_but_the_false_alarm_has_a_fault_with_a_known_beginning() -> None:
     assert {*FAULT_BEGAN, "false-alarm"} == set(SLUGS)
 

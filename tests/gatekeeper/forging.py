@@ -21,6 +21,7 @@ Printer: TypeAlias = Callable[[str, random.Random], str]
 
 CLOCK = re.compile(r"\d{2}:(\d{2})")
 MEASURE = re.compile(r"(?<![\w.])(\d[\d,.]*) ?(ms|s|%|MB|MiB|GB|GiB|KiB|KB|bytes|秒|毫秒)(?![\w-])")
+FIGURE = re.compile(r"(?<![\w.:,/-])\d{2,}(?![\w.:,%/-])")
 HOST = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 OTHER_UNITS = ("hours", "TiB", "rps", "µs")
 OTHER_HOSTS = ("ledger-mirror-7", "edge-cache-qq8zz", "batch-runner-0c")
@@ -179,15 +180,43 @@ def other_path(quotation: Quotation, dice: random.Random) -> Claim | None:
 
 def _said(quotation: Quotation, text: str, forged: str) -> Claim | None:
     """The claim saying `text`, if nothing that may support it holds what was put in."""
-    support = [quotation.run.text_of(each) or "" for each in quotation.claim.evidence] + list(quotation.run.inputs)
     unchanged = text == quotation.claim.claim_text
-    return None if unchanged or any(forged.lower() in each.lower() for each in support) else quotation.saying(text)
+    stands = any(forged.lower() in each.lower() for each in _supports(quotation))
+    return None if unchanged or stands else quotation.saying(text)
+
+
+def _supports(quotation: Quotation) -> list[str]:
+    return [quotation.run.text_of(each) or "" for each in quotation.claim.evidence] + list(quotation.run.inputs)
 
 
 def claimed_number(quotation: Quotation, dice: random.Random) -> Claim | None:
     number = str(dice.randint(100_000, 999_999))
     text = re.sub(r"(?<![\w.:-])\d+(?![\w.:%-])", number, quotation.claim.claim_text, count=1)
     return _said(quotation, text, number)
+
+
+def claimed_digit(quotation: Quotation, dice: random.Random) -> Claim | None:
+    """One digit of a figure of the claim is another."""
+    return _claimed_figure(quotation, dice, lambda figure: _another_digit(figure, dice))
+
+
+def claimed_part_of_a_figure(quotation: Quotation, dice: random.Random) -> Claim | None:
+    """A figure of the claim loses its last digits: `15` of `1500`."""
+    return _claimed_figure(quotation, dice, lambda figure: figure[: dice.randint(1, len(figure) - 1)])
+
+
+def _claimed_figure(quotation: Quotation, dice: random.Random, forge: Callable[[str], str]) -> Claim | None:
+    found = list(FIGURE.finditer(quotation.claim.claim_text))
+    if not found:
+        return None
+    chosen = dice.choice(found)
+    forged = forge(chosen.group())
+    text = quotation.claim.claim_text
+    # What stands in a support as digits of its own, whatever is around them, is no forgery here.
+    alone = re.compile(rf"(?<!\d)0*{forged}(?!\d)")
+    if any(alone.search(each) for each in _supports(quotation)):
+        return None
+    return quotation.saying(text[: chosen.start()] + forged + text[chosen.end() :])
 
 
 def claimed_unit(quotation: Quotation, dice: random.Random) -> Claim | None:
@@ -221,7 +250,10 @@ REFUSED_BY: dict[Forger, frozenset[str]] = {
     swapped_invocation: frozenset({GK003, GK004, GK005, GK008}),
     other_tool: frozenset({GK003}),
     other_path: frozenset({GK004, GK005}),
-    **dict.fromkeys([claimed_number, claimed_unit, claimed_host, claimed_time], frozenset({GK007})),
+    **dict.fromkeys(
+        [claimed_number, claimed_digit, claimed_part_of_a_figure, claimed_unit, claimed_host, claimed_time],
+        frozenset({GK007}),
+    ),
 }  # fmt: skip
 """Each forger, and the rules of which one has to see through it."""
 FORGERS = {forger.__name__: forger for forger in REFUSED_BY}
