@@ -7,13 +7,14 @@ it has, it does not fail a run over a field.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from gatekeeper.types import ClaimKind
 from runs.harness.ports import Message, UserMessage
+from runs.llm.offline.questions import meant, window_of
 from runs.llm.offline.tokens import is_chinese, joined, words
 
 SERVICE_LABELS = (
@@ -53,10 +54,14 @@ class Situation:
     expression: str | None = None
     guessed: str | None = None
     """A service that the question seems to mean, known from the evidence."""
+    asked: str = ""
+    """The question as it was asked, where `query` has what it follows up on as well."""
+    subject: str = ""
+    """What was released before and a follow-up points back to."""
 
     @property
     def chinese(self) -> bool:
-        return is_chinese(self.query)
+        return is_chinese(self.asked or self.query)
 
     @property
     def has_alert(self) -> bool:
@@ -108,7 +113,16 @@ _NO_NAMES = frozenset("the this that our your any some which what each every is 
 
 
 def situation(payload: Mapping[str, Any]) -> Situation:
-    """Reads `{"query", "alert", "now", "window", …}`."""
+    """Reads `{"query", "alert", "now", "window", …}`; for a question `history` and `previous` too."""
+    now = _situation(payload)
+    if now.has_alert:
+        return now
+    told = meant(payload)
+    start, end = window_of(now.query, now.now) or (now.start, now.end)
+    return replace(now, query=told.text, asked=now.query, subject=told.subject, start=start, end=end)
+
+
+def _situation(payload: Mapping[str, Any]) -> Situation:
     alert = _object(payload.get("alert"))
     now = parse_time(payload.get("now")) or datetime(1970, 1, 1, tzinfo=UTC)
     started = parse_time(alert.get("startsAt"))

@@ -15,6 +15,7 @@ from runs.llm.offline.brief import Situation, iso
 from runs.llm.offline.evidence import Answer
 from runs.llm.offline.families import identifiers
 from runs.llm.offline.loglines import compact_json
+from runs.llm.offline.questions import matter_of
 from runs.llm.offline.selection import (
     CHANGE_REACH,
     LEAD,
@@ -67,12 +68,17 @@ def metrics_from(situation: Situation) -> datetime:
 
 def knowledge_look(situation: Situation, found: Sequence[Scored] = ()) -> Wanted:
     """The runbook for the strongest error, or for the alert or question where there is none."""
-    asked = f"{situation.alert_name} {situation.summary}" if situation.has_alert else situation.query
+    asked = f"{situation.alert_name} {situation.summary}" if situation.has_alert else _matter(situation)
     if found:
         asked = f"{situation.alert_name} {found[0].fact.line.message}"
     wants_advice = situation.has_alert or found or _ASKS_HOW.search(situation.query)
     asked = f"{asked.strip()[:300]} {ASKED_FOR}" if wants_advice else asked.strip()[:300]
     return ("lookup_knowledge", {"query": asked, "top_k": 8})
+
+
+def _matter(situation: Situation) -> str:
+    """What a question wants looked up: its telling words, and first what was found before, where it points back."""
+    return f"{situation.subject} {matter_of(situation.query)}".strip()
 
 
 def looked_from(situation: Situation) -> datetime:

@@ -14,7 +14,7 @@ from runs.harness.wire import ExecutorClaim, ExecutorEvidence
 from runs.llm.offline import claims as wording
 from runs.llm.offline import evidence as facts
 from runs.llm.offline import families, selection
-from runs.llm.offline.brief import Situation, iso, payload_of, situation
+from runs.llm.offline.brief import SERVICE_LABELS, Situation, iso, payload_of, situation
 from runs.llm.offline.calls import (
     first_look,
     knowledge_look,
@@ -25,7 +25,8 @@ from runs.llm.offline.calls import (
     tool_calls,
 )
 from runs.llm.offline.names import names_of
-from runs.llm.offline.tokens import words
+from runs.llm.offline.questions import asks_for_the_worst, asks_in_general, matter_of
+from runs.llm.offline.tokens import character_pairs, words
 
 _SERVICE_FIELD = re.compile(r'(?:"(?:service|app)"\s*:\s*"|\b(?:service|app)=)([A-Za-z][\w-]{2,60})')
 _EXPLAIN = re.compile(
@@ -33,6 +34,7 @@ _EXPLAIN = re.compile(
 )
 MAX_CLAIMS = 12
 MAX_TURNS = 3
+MAX_WORST = 2
 KNOWLEDGE = "lookup_knowledge"
 
 
@@ -127,7 +129,19 @@ def _with_guess(now: Situation, seen: Seen) -> Situation:
     spoken = [name for fact in seen.logs for name in _SERVICE_FIELD.findall(fact.ref.text)]
     named = sorted({*spoken, *_known_names(seen)}, key=lambda name: (-spoken.count(name), name))
     meant = [name for name in named if name.lower() in now.query.lower() or words(selection.stem(name) or "") & asked]
-    return replace(now, guessed=meant[0]) if meant else now
+    guessed = meant[0] if meant else _alerting(now, seen)
+    return replace(now, guessed=guessed) if guessed else now
+
+
+def _alerting(now: Situation, seen: Seen) -> str | None:
+    """The service of the active alert that speaks of what is asked; of the first, where it is asked in general."""
+    asked = now.terms | character_pairs(matter_of(now.query))
+    said = [words(fact.ref.text) | character_pairs(fact.ref.text) for fact in seen.alerts]
+    rated = [(len(said[i] & asked), -i, fact) for i, fact in enumerate(seen.alerts)]
+    shared, _, best = max(rated, key=lambda item: item[:2], default=(0, 0, None))
+    if best is None or not (shared or asks_in_general(now.query)):
+        return None
+    return next((best.labels[label] for label in SERVICE_LABELS if best.labels.get(label)), None)
 
 
 def _known_names(seen: Seen) -> set[str]:
@@ -163,8 +177,10 @@ def _usual(now: Situation, seen: Seen) -> dict[str, int]:
 
 
 def _draft(now: Situation, seen: Seen) -> ExecutorEvidence:
-    given = [now.query, now.alert_name, *now.labels.values(), *now.annotations.values()]
+    given = [now.asked or now.query, now.alert_name, *now.labels.values(), *now.annotations.values()]
     proposals = _proposals(now, seen)
+    if asks_for_the_worst(now.asked):
+        proposals = proposals[:MAX_WORST]
     return ExecutorEvidence(answer_version=ANSWER_VERSION, claims=wording.claims_of(proposals, given, MAX_CLAIMS))
 
 

@@ -50,7 +50,7 @@ def _answer(request: ModelRequest) -> BaseModel | tuple[ToolCall, ...]:
     query = str(payload.get("query") or "")
     match request.role:
         case Role.ROUTER:
-            return RouterIntent(intent=router.route(query))
+            return RouterIntent(intent=router.route(query, objects(payload.get("history"))))
         case Role.SYSTEM_CHAT:
             return SystemChatReply(reply=router.system_reply(query))
         case Role.AIOPS_SUPERVISOR:

@@ -1,8 +1,11 @@
 """Routing by rules, and the short answer about SuperBiz itself. English and Chinese. Pure."""
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from gatekeeper.types import Intent
+from runs.llm.offline.questions import intent_followed
 from runs.llm.offline.tokens import is_chinese
 
 _SMALL_TALK = re.compile(
@@ -59,11 +62,13 @@ _REPLY_ZH = (
 )
 
 
-def route(query: str) -> Intent:
+def route(query: str, history: Sequence[Mapping[str, Any]] = ()) -> Intent:
     """The intent of a question. What fits nowhere is looked up: reading is harmless, and cheaper than diagnosing."""
     text = " ".join(query.split())
     if not text or _SMALL_TALK.match(text) or (_ABOUT_US.search(text) and not _names_a_system(text)):
         return Intent.SYSTEM_CHAT
+    if (followed := intent_followed(text, history)) is not None:
+        return followed
     if _TROUBLE_NOW.search(text) and not _asks_procedure(text):
         return Intent.DIAGNOSIS
     if _ASKS_KNOWLEDGE.search(text):

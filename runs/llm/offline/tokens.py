@@ -104,6 +104,11 @@ def words(text: str) -> frozenset[str]:
     return frozenset(singular(part) for part in parts if len(part) > 2 or not part.isascii()) - COMMON
 
 
+def character_pairs(text: str) -> frozenset[str]:
+    """All pairs of neighbouring CJK characters: where no spaces tell words apart, two texts on a matter share some."""
+    return frozenset(re.findall(rf"(?=([{CJK}]{{2}}))", text))
+
+
 def singular(word: str) -> str:
     if len(word) > 4 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-1]
