@@ -8,7 +8,7 @@ itself refuses raises and rolls the whole append back.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -18,7 +18,9 @@ from audit import chain
 from audit.bulk import insert
 from audit.models import AgentReasoning, AgentStep, ModelCallRow, ToolInvocation, TraceEvent
 from audit.rows import Closing, Rows, closing_of, columns, opening_digest, rows_of
+from runs import tally
 from runs.harness.events import Emission, EventType
+from runs.harness.run import Emitted
 from runs.models import DiagnosisRun
 from runs.observers import RunRef
 
@@ -239,9 +241,19 @@ def _save_events(accepted: Sequence[Rows], heads: dict[str, Head]) -> None:
     insert(events)
     _move(moved.values())
     for head in finished:
-        DiagnosisRun.objects.filter(id=head.run_id).update(
-            trace_event_count=head.sequence_no, trace_head_hash=head.hash
-        )
+        _close_run(head)
+
+
+def _close_run(head: Head) -> None:
+    """What the run's row keeps of its record. A closed head takes nothing more: what is missing now stays missing."""
+    run = DiagnosisRun.objects.filter(id=head.run_id)
+    emitted = tally.total(run.values_list("emitted", flat=True).get())
+    counted = Emitted(head.events, head.steps, head.tool_invocations, head.model_calls)
+    run.update(
+        trace_event_count=head.sequence_no,
+        trace_head_hash=head.hash,
+        record_complete=all(kept >= told for kept, told in zip(astuple(counted), astuple(emitted), strict=True)),
+    )
 
 
 def _move(heads: Iterable[Head]) -> None:

@@ -7,6 +7,8 @@ from audit.views import record, run, runlist
 
 urlpatterns = [
     path("", runlist.run_list, name="runs"),
+    path("runs/figures/", runlist.run_figures, name="run_figures"),
+    path("runs/new/", runlist.new_runs, name="new_runs"),
     path("runs/watched/", runlist.watched_runs, name="watched_runs"),
     path("runs/<str:run_id>/", run.run_page, name="run"),
     path("runs/<str:run_id>/cancel/", run.cancel_run, name="cancel_run"),

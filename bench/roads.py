@@ -308,7 +308,7 @@ class Teller:
             ledger_digest=NOTHING_LOOSE,
             content_digest=chain.run_digest(run),
         )
-        run |= {"trace_event_count": len(told.frames), "trace_head_hash": told.head_hash}
+        run |= {"trace_event_count": len(told.frames), "trace_head_hash": told.head_hash, "record_complete": True}
 
 
 def _counts(told: Told, events: int) -> dict[str, int]:

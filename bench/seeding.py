@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from bench.roads import Told
 
-VERSION = 1
+VERSION = 2
 FOLDER = BASE_DIR / "var" / "bench" / f"explorer-{VERSION}"
 """The `SUPERBIZ_VAR` of the instance that holds the data."""
 
@@ -218,6 +218,7 @@ def _concluded(ending: str, query: str, said: phrases.Said) -> dict[str, Any]:
         "emitted": {},
         "trace_event_count": None,
         "trace_head_hash": None,
+        "record_complete": None,
     }
 
 
@@ -299,6 +300,19 @@ def _copy_surroundings(now: datetime) -> None:
     )
 
 
+def _count_on() -> None:
+    """The rows above brought their keys along; the next ones are given after them."""
+    from django.contrib.auth.models import User
+    from django.core.management.color import no_style
+    from django.db import connection
+
+    from runs.models import Alert, ApiToken
+
+    with connection.cursor() as cursor:
+        for statement in connection.ops.sequence_reset_sql(no_style(), [User, ApiToken, Alert]):
+            cursor.execute(statement)
+
+
 def fill(count: int = RUNS, now: datetime | None = None) -> int:
     """Put everything into the database that Django is set up for, which must hold no runs. Returns how many events."""
     from django.db import connection, transaction
@@ -306,6 +320,7 @@ def fill(count: int = RUNS, now: datetime | None = None) -> int:
     draw = Draw(now or datetime.now(UTC), count)
     with transaction.atomic():
         _copy_surroundings(draw.now)
+        _count_on()
     for batch in batched(draw.runs(), BATCH):
         with transaction.atomic():
             _copy_told(batch)

@@ -5,25 +5,25 @@ GET  /runs                  scope runs:read
 POST /runs/{runId}/cancel   scope runs:cancel    202, or 409 where the run ended otherwise
 """
 
-import base64
-import binascii
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from ninja import Query, Router, Schema, Status
-from pydantic import ConfigDict, Field
+from pydantic import AwareDatetime, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from gatekeeper.types import Intent, Verdict
 from runs import alertpayload, intake, lifecycle
 from runs.access import ApiError, Caller, caller_auth, may_cancel, require, visible_run, visible_runs
 from runs.errors import CancelReason
 from runs.models import DiagnosisRun
 from runs.models.run import RunOutcome, RunStatus, Trigger
 from runs.models.token import Scope
+from runs.selection import BadCursor, Order, Selection, chosen, cursor_after, ordered
 
 PAGE = 50
 MAX_PAGE = 200
@@ -163,49 +163,52 @@ class RunPageShape(Shape):
     next_cursor: str | None
 
 
+Label: TypeAlias = Annotated[str, Field(max_length=400, pattern=r"^[^=]+=")]
+
+
 class RunFilters(Shape):
+    """`label` may be given several times, as `key=value`; `q` looks into questions and conclusions, and at run ids."""
+
     status: RunStatus | None = None
     outcome: RunOutcome | None = None
+    verdict: Verdict | None = None
+    intent: Intent | None = None
     trigger: Trigger | None = None
     alert_name: Annotated[str | None, Field(max_length=200)] = None
+    label: Annotated[list[Label], Field(max_length=10)] = []
     session_id: Annotated[str | None, Field(max_length=64)] = None
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+    who: Annotated[str | None, Field(max_length=150)] = None
+    q: Annotated[str | None, Field(max_length=200)] = None
+    sort: Order = Order.NEWEST
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = PAGE
     cursor: Annotated[str | None, Field(max_length=200)] = None
 
 
+def selected(filters: RunFilters) -> Selection:
+    return Selection(
+        status=filters.status or "",
+        outcome=filters.outcome or "",
+        verdict=filters.verdict or "",
+        intent=filters.intent or "",
+        trigger=filters.trigger or "",
+        alert_name=filters.alert_name or "",
+        labels=tuple((key, value) for key, _, value in (label.partition("=") for label in filters.label)),
+        session_id=filters.session_id or "",
+        since=filters.since,
+        until=filters.until,
+        who=filters.who or "",
+        words=filters.q or "",
+    )
+
+
 def filtered(runs: QuerySet[DiagnosisRun], filters: RunFilters) -> QuerySet[DiagnosisRun]:
-    """Newest first, from the cursor on."""
-    given = {
-        "status": filters.status,
-        "outcome": filters.outcome,
-        "trigger": filters.trigger,
-        "subject__alert__alertname": filters.alert_name,
-        "session_id": filters.session_id,
-    }
-    if any("\0" in value for value in given.values() if value):
-        return runs.none()
-    runs = runs.filter(**{field: value for field, value in given.items() if value is not None})
-    if filters.cursor is not None:
-        at, run_id = read_cursor(filters.cursor)
-        runs = runs.filter(Q(queued_at__lt=at) | Q(queued_at=at, id__lt=run_id))
-    return runs.order_by("-queued_at", "-id")
-
-
-def cursor_after(run: DiagnosisRun) -> str:
-    return base64.urlsafe_b64encode(f"{run.queued_at.isoformat()} {run.id}".encode()).decode()
-
-
-def read_cursor(cursor: str) -> tuple[datetime, str]:
+    """In the order asked for, from the cursor on. Raises `ApiError` 400 for a cursor that is not one of ours."""
     try:
-        at, _, run_id = base64.urlsafe_b64decode(cursor.encode()).decode("ascii").partition(" ")
-        written = datetime.fromisoformat(at)
-        # Of another time zone's first or last hours there is no UTC.
-        moment = written.astimezone(UTC)
-    except (ValueError, OverflowError, binascii.Error) as error:
-        raise ApiError(400, "BAD_CURSOR", "The cursor is not one of ours.") from error
-    if written.tzinfo is None or "\0" in run_id:
-        raise ApiError(400, "BAD_CURSOR", "The cursor is not one of ours.")
-    return moment, run_id
+        return ordered(chosen(runs, selected(filters)), filters.sort, filters.cursor)
+    except BadCursor as error:
+        raise ApiError(400, "BAD_CURSOR", "The cursor is not one of ours, or belongs to another order.") from error
 
 
 def check_known(given: Iterable[str]) -> None:
@@ -216,7 +219,7 @@ def check_known(given: Iterable[str]) -> None:
         raise ApiError(422, "UNKNOWN_FILTER", f"Runs are filtered by {', '.join(sorted(known))} only.")
 
 
-@router.get("/runs", response=RunPageShape, summary="Runs, newest first")
+@router.get("/runs", response=RunPageShape, summary="Runs, filtered, newest first unless sorted otherwise")
 def list_runs(request: HttpRequest, filters: Query[RunFilters]) -> Any:
     caller = caller_of_view(request, Scope.RUNS_READ)
     check_known(request.GET)
@@ -225,7 +228,7 @@ def list_runs(request: HttpRequest, filters: Query[RunFilters]) -> Any:
     page = found[: filters.limit]
     return RunPageShape(
         items=[run_item(run) for run in page],
-        next_cursor=cursor_after(page[-1]) if len(found) > filters.limit else None,
+        next_cursor=cursor_after(page[-1], filters.sort) if len(found) > filters.limit else None,
     )
 
 

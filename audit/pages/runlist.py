@@ -1,60 +1,38 @@
-"""The list of runs: filters as the address has them, one page of rows."""
+"""The list of runs: one page of rows, and what an on-call engineer reads in each."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from urllib.parse import urlencode
 
-from django.db.models import Q, QuerySet
-from pydantic import ValidationError
+from django.db.models import F, QuerySet
+from django.db.models.fields.json import KeyTextTransform
 
-from runs.access import ApiError, Caller, visible_runs
-from runs.api import RunFilters, cursor_after, filtered
+from audit.pages import attention
+from audit.pages.listaddress import Address
+from runs.access import Caller, visible_runs
 from runs.models import DiagnosisRun
-from runs.models.run import RunOutcome, RunStatus, Trigger
+from runs.models.run import RunStatus
 from runs.pages.hostile import one_line
-from runs.pages.words import TRIGGER_WORDS, VERDICT_WORDS, Tone, Words, badge, tone_of_code
+from runs.pages.words import INTENT_WORDS, TRIGGER_WORDS, VERDICT_WORDS, Tone, Words, badge, tone_of_code
+from runs.selection import Order, chosen, cursor_after, cursor_at, newer, ordered
 
 PAGE = 40
 OPEN = (RunStatus.QUEUED, RunStatus.RUNNING)
-SEARCH_LIMIT = 200
 WATCHED = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """What the address asks for. A value that is none of ours counts as not given."""
-
-    status: str = ""
-    outcome: str = ""
-    trigger: str = ""
-    q: str = ""
-
-    @property
-    def given(self) -> bool:
-        return any((self.status, self.outcome, self.trigger, self.q))
-
-    def query_string(self, **more: str) -> str:
-        named = {"status": self.status, "outcome": self.outcome, "trigger": self.trigger, "q": self.q, **more}
-        return urlencode({name: value for name, value in named.items() if value})
-
-
-def read_filters(sent: Mapping[str, str]) -> Filters:
-    def choice(name: str, choices: list[str]) -> str:
-        value = sent.get(name, "")
-        return value if value in choices else ""
-
-    return Filters(
-        status=choice("status", RunStatus.values),
-        outcome=choice("outcome", RunOutcome.values),
-        trigger=choice("trigger", Trigger.values),
-        q=sent.get("q", "").replace("\0", "").strip()[:SEARCH_LIMIT],
-    )
+CONCLUSION_CHARS = 240
+MOST_NEW = 100
+_LEFT_OUT = (
+    *("published_result", "self_evaluation", "safe_content", "search_text", "pinned_prompts", "rehearsal", "emitted"),
+    *("query",),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """`took` None: it has not started. While a run goes, `took` counts up to now."""
+    """`took` None: it has not started. While a run goes, `took` counts up to now. `conclusion`: its first line.
+
+    `reasons`: why it needs attention.
+    """
 
     id: str
     status: str
@@ -62,82 +40,119 @@ class RunRow:
     tone: Tone
     subject: str
     detail: str
+    conclusion: str
+    reasons: tuple[Words, ...]
     trigger: Words
+    intent: Words
     verdict: Words
     verdict_tone: Tone
     took: timedelta | None
     tokens: int
+    who: str
+    model: str
     queued_at: datetime
     open: bool
 
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """`older`: the query string of the next page, or empty on the last one."""
+    """`stuck`: pinned above the rows. `older`: the query string of the next page, empty on the last one.
+
+    `newest`: the place in time that newer runs are counted from.
+    """
 
     rows: tuple[RunRow, ...]
+    stuck: tuple[RunRow, ...]
     older: str
+    newest: str
 
     @property
     def open_ids(self) -> tuple[str, ...]:
-        return tuple(row.id for row in self.rows if row.open)[:WATCHED]
+        return tuple(row.id for row in (*self.stuck, *self.rows) if row.open)[:WATCHED]
 
 
 def run_row(run: DiagnosisRun, now: datetime) -> RunRow:
+    """Of a run as `_rows` reads it."""
     words, tone = badge(run)
-    alert = (run.subject or {}).get("alert") or {}
-    labels = alert.get("labels") or {}
-    place = labels.get("service") or labels.get("job") or labels.get("instance") or ""
-    severity = alert.get("severity") or ""
+    told = vars(run)
+    conclusion = told["conclusion"] or ""
+    if not conclusion and run.is_terminal:
+        conclusion = " ".join(part for part in (told["headline"], told["reason"]) if part)
+    place = told["service"] or told["job"] or told["instance"] or ""
     return RunRow(
         id=run.id,
         status=run.status,
         badge=words,
         tone=tone,
-        subject=one_line(alert.get("alertname") or run.query, 120),
-        detail=one_line(" · ".join(part for part in (place, severity) if part), 120),
+        subject=one_line(run.alert_name or told["asked"], 120),
+        detail=one_line(" · ".join(part for part in (place, told["severity"]) if part), 120),
+        conclusion=one_line(conclusion, CONCLUSION_CHARS),
+        reasons=attention.reasons(run, now),
         trigger=TRIGGER_WORDS.get(run.trigger, run.trigger),
+        intent=INTENT_WORDS.get(run.intent, run.intent) if run.intent else "",
         verdict=VERDICT_WORDS.get(run.verdict, run.verdict) if run.verdict else "",
         verdict_tone=tone_of_code(run.verdict),
         took=(run.finished_at or now) - run.started_at if run.started_at else None,
         tokens=run.input_tokens + run.output_tokens,
+        who=one_line(told["person"] or told["token"] or "", 60),
+        model=one_line(run.model, 60),
         queued_at=run.queued_at,
         open=run.status in OPEN,
     )
 
 
+def _text(column: str, *keys: str) -> KeyTextTransform:
+    path: KeyTextTransform | str = column
+    *outer, last = keys
+    for key in outer:
+        path = KeyTextTransform(key, path)
+    return KeyTextTransform(last, path)
+
+
 def _rows(runs: QuerySet[DiagnosisRun]) -> QuerySet[DiagnosisRun]:
-    return runs.defer("published_result", "self_evaluation", "safe_content")
+    """With the few words of the JSON columns that a row shows, not the columns."""
+    labels = {name: _text("subject", "alert", "labels", name) for name in ("service", "job", "instance")}
+    return runs.defer("subject", *_LEFT_OUT).annotate(
+        asked=F("query"),
+        severity=_text("subject", "alert", "severity"),
+        **labels,
+        conclusion=_text("published_result", "conclusion"),
+        headline=_text("safe_content", "headline"),
+        reason=_text("safe_content", "reason"),
+        person=F("requested_by__username"),
+        token=F("requested_by_token__name"),
+    )
 
 
-def run_page(caller: Caller, filters: Filters, cursor: str | None) -> RunPage:
-    """One query. Raises `ApiError` 400 for a cursor that is not one of ours."""
-    runs = _rows(visible_runs(caller))
-    if filters.q:
-        runs = runs.filter(
-            Q(query__icontains=filters.q) | Q(subject__alert__alertname__icontains=filters.q) | Q(id=filters.q)
-        )
-    found = list(filtered(runs, _asked(filters, cursor))[: PAGE + 1])
-    now = datetime.now(UTC)
-    older = filters.query_string(before=cursor_after(found[PAGE - 1])) if len(found) > PAGE else ""
-    return RunPage(tuple(run_row(run, now) for run in found[:PAGE]), older)
+def _shown(runs: Iterable[DiagnosisRun], now: datetime) -> tuple[RunRow, ...]:
+    return tuple(run_row(run, now) for run in runs)
 
 
-def _asked(filters: Filters, cursor: str | None) -> RunFilters:
-    try:
-        return RunFilters(
-            status=RunStatus(filters.status) if filters.status else None,
-            outcome=RunOutcome(filters.outcome) if filters.outcome else None,
-            trigger=Trigger(filters.trigger) if filters.trigger else None,
-            cursor=cursor,
-        )
-    except ValidationError as error:  # the choices are ours, so it is the cursor
-        raise ApiError(400, "BAD_CURSOR", "The cursor is not one of ours.") from error
+def run_page(caller: Caller, address: Address, now: datetime) -> RunPage:
+    """One query; one more where it asks for `who`, and one in the first page of those that need attention."""
+    runs = chosen(visible_runs(caller), address.selection)
+    stuck: tuple[RunRow, ...] = ()
+    if address.attention:
+        if address.cursor is None:
+            stuck = _shown(_rows(attention.stuck(runs, now))[: attention.MOST_STUCK], now)
+        runs = attention.ended_badly(runs)
+    found = list(ordered(_rows(runs), address.order, address.cursor)[: PAGE + 1])
+    page = found[:PAGE]
+    older = address.query(before=cursor_after(page[-1], address.order)) if len(found) > PAGE else ""
+    newest = cursor_after(page[0]) if page and address.order is Order.NEWEST else cursor_at(now)
+    return RunPage(_shown(page, now), stuck, older, newest)
+
+
+def new_since(caller: Caller, address: Address, cursor: str) -> int:
+    """How many runs of the selection came after that place; at most `MOST_NEW`. Raises `BadCursor`."""
+    runs = newer(chosen(visible_runs(caller), address.selection), cursor)
+    if address.attention:
+        runs = attention.ended_badly(runs)
+    return runs.values("id")[:MOST_NEW].count()
 
 
 def watched_rows(caller: Caller, run_ids: list[str]) -> tuple[RunRow, ...]:
     """The rows of runs that the page shows as open, as they are now. One query."""
     ids = [run_id for run_id in run_ids[:WATCHED] if "\0" not in run_id]
     runs = _rows(visible_runs(caller)).filter(id__in=ids).order_by("-queued_at", "-id")
-    now = datetime.now(UTC)
-    return tuple(run_row(run, now) for run in runs)
+    return _shown(runs, datetime.now(UTC))

@@ -9,6 +9,7 @@ from django.conf import settings
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from runs.tools.recorded import recorded_now
 
@@ -36,6 +37,34 @@ def moment(value: datetime | None) -> SafeString | str:
     utc = value.astimezone(UTC)
     text = f"{utc:%Y-%m-%d %H:%M:%S} UTC"
     return format_html('<time datetime="{}" title="{}">{}</time>', utc.isoformat(), text, text)
+
+
+@register.filter
+def ago(value: datetime, now: datetime) -> SafeString:
+    """How long ago, in one unit; a script counts on. The exact time stands beside it or in the title."""
+    return format_html(
+        '<time class="ago" datetime="{}" title="{}" data-ago>{}</time>',
+        value.astimezone(UTC).isoformat(),
+        f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
+        ago_words(now - value),
+    )
+
+
+def ago_words(span: timedelta) -> str:
+    seconds = max(0, round(span.total_seconds()))
+    if seconds < 60:
+        return ngettext("%(n)s s ago", "%(n)s s ago", seconds) % {"n": seconds}
+    if seconds < 3600:
+        return ngettext("%(n)s min ago", "%(n)s min ago", seconds // 60) % {"n": seconds // 60}
+    if seconds < 48 * 3600:
+        return ngettext("%(n)s h ago", "%(n)s h ago", seconds // 3600) % {"n": seconds // 3600}
+    return ngettext("%(n)s d ago", "%(n)s d ago", seconds // 86400) % {"n": seconds // 86400}
+
+
+@register.filter
+def at_most(value: int, most: int) -> str:
+    """`99+` for more than that."""
+    return f"{most}+" if value > most else str(value)
 
 
 @register.filter

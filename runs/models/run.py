@@ -7,12 +7,14 @@ as the guards, so that a wrong state cannot be stored by anyone.
 from enum import StrEnum
 
 from django.conf import settings
+from django.contrib.postgres.indexes import GinIndex
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 from django.db.models import Q
 
 from gatekeeper.types import Intent, Verdict
 from runs.errors import CancelReason, FailureCode
+from runs.models import derived
 
 
 class RunStatus(models.TextChoices):
@@ -51,11 +53,21 @@ def _values(enum: type[StrEnum]) -> list[str]:
     return [member.value for member in enum]
 
 
+NEEDS_ATTENTION = Q(status__in=TERMINAL) & (
+    Q(status__in=[RunStatus.FAILED, RunStatus.DEGRADED])
+    | Q(release_decision=ReleaseDecision.RELEASED_LOW_CONFIDENCE)
+    | Q(record_complete__isnull=True)
+    | Q(record_complete=False)
+)
+"""Of runs that ended: failed, withheld, of low confidence, or with a record that is not whole."""
+
+
 class DiagnosisRun(models.Model):
     """`id` is the public run id.
 
     `subject` is a validated `runs.harness.run.Subject`: the alert or question as it came. `pinned_prompts` and
     `rehearsal` are the shapes of `runs.pins`. `groundedness` is the verifier's score, from 0 to 1.
+    `record_complete`: whether all that the run emitted was on record at its end; null until its end is on record.
     """
 
     id = models.CharField(primary_key=True, max_length=40)
@@ -109,6 +121,23 @@ class DiagnosisRun(models.Model):
 
     trace_event_count = models.PositiveIntegerField(null=True, blank=True)
     trace_head_hash = models.CharField(max_length=64, null=True, blank=True)  # noqa: DJ001
+    record_complete = models.BooleanField(null=True, blank=True)
+
+    alert_name = models.GeneratedField(
+        expression=derived.alert_name(), output_field=models.TextField(null=True), db_persist=True
+    )
+    search_text = models.GeneratedField(
+        expression=derived.search_text(), output_field=models.TextField(null=True), db_persist=True
+    )
+    took_ms = models.GeneratedField(
+        expression=derived.took_ms(), output_field=models.BigIntegerField(null=True), db_persist=True
+    )
+    total_tokens = models.GeneratedField(
+        expression=derived.total_tokens(), output_field=models.BigIntegerField(null=True), db_persist=True
+    )
+    nothing_notable = models.GeneratedField(
+        expression=derived.nothing_notable(), output_field=models.BooleanField(null=True), db_persist=True
+    )
 
     class Meta:
         db_table = "diagnosis_run"
@@ -197,6 +226,23 @@ class DiagnosisRun(models.Model):
                 condition=Q(status__in=["QUEUED", "RUNNING"]),
                 name="idx_run_open",
             ),
+            # The run list filtered by one column, newest first. An outcome is a terminal status.
+            models.Index(fields=["status", "-queued_at", "-id"], name="idx_run_status"),
+            models.Index(fields=["verdict", "-queued_at", "-id"], name="idx_run_verdict"),
+            models.Index(fields=["intent", "-queued_at", "-id"], name="idx_run_intent"),
+            models.Index(fields=["trigger", "-queued_at", "-id"], name="idx_run_trigger"),
+            models.Index(fields=["alert_name", "-queued_at", "-id"], name="idx_run_alert_name"),
+            # … by a label of its alert: subject @> {"alert": {"labels": {…}}}
+            GinIndex(fields=["subject"], opclasses=["jsonb_path_ops"], name="idx_run_subject"),
+            # … by words: search_text LIKE '%…%'
+            GinIndex(fields=["search_text"], opclasses=["gin_trgm_ops"], name="idx_run_search"),
+            # … sorted by duration and by tokens, both ways.
+            models.Index(fields=["-took_ms", "-id"], condition=Q(took_ms__isnull=False), name="idx_run_took"),
+            models.Index(
+                fields=["-total_tokens", "-id"], condition=Q(total_tokens__isnull=False), name="idx_run_tokens"
+            ),
+            # The runs that ended and need attention, newest first, and their count.
+            models.Index(fields=["-queued_at", "-id"], condition=NEEDS_ATTENTION, name="idx_run_attention"),
         ]
 
     def __str__(self) -> str:

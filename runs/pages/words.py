@@ -5,6 +5,7 @@ from enum import StrEnum
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from gatekeeper.types import Intent
 from runs.models import DiagnosisRun
 from runs.models.run import ReleaseDecision, RunStatus, Trigger
 
@@ -46,6 +47,12 @@ TRIGGER_WORDS: dict[str, Words] = {
     Trigger.EVAL: _("Evaluation"),
 }
 
+INTENT_WORDS: dict[str, Words] = {
+    Intent.DIAGNOSIS: _("Diagnosis"),
+    Intent.KNOWLEDGE_QUERY: _("Knowledge question"),
+    Intent.SYSTEM_CHAT: _("General talk"),
+}
+
 VERDICT_WORDS: dict[str, Words] = {
     "PASS": _("Pass"),
     "LOW_CONFID": _("Low confidence"),
@@ -71,6 +78,9 @@ def badge(run: DiagnosisRun) -> tuple[Words, Tone]:
     """The run's state in one or two words."""
     if run.status == RunStatus.RUNNING and run.cancel_requested_at is not None:
         return _("Cancelling"), Tone.WARN
+    if run.nothing_notable:
+        low = run.release_decision == ReleaseDecision.RELEASED_LOW_CONFIDENCE
+        return _("Nothing found, low confidence") if low else _("Nothing found"), Tone.WARN if low else Tone.NORMAL
     if run.release_decision == ReleaseDecision.RELEASED_LOW_CONFIDENCE:
         return _("Answered, low confidence"), Tone.WARN
     return STATUS_WORDS.get(run.status, run.status), STATUS_TONES.get(RunStatus(run.status), Tone.NORMAL)

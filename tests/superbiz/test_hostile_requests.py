@@ -177,7 +177,7 @@ def test_cookies_with_control_characters_are_dropped_and_the_others_kept() -> No
     ("path", "headers", "logged"),
     [
         ("/?q=%00", {}, "holds a NUL"),
-        ("/?before=x", {}, "cursor"),
+        ("/runs/new/?after=x", {}, "not a place in the list"),
         ("/runs/none/", {}, "Not Found: /runs/none/"),
         ("/", {"Host": "evil.example"}, "evil.example"),
         ("/api/runs/%00", {}, "holds a NUL"),
@@ -198,7 +198,7 @@ def test_a_fault_of_ours_is_logged_with_its_traceback(
     def crash(*_args: object) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("audit.views.runlist.read_filters", crash)
+    monkeypatch.setattr("audit.views.runlist.read", crash)
     assert admin_client.get("/").status_code == 500
     assert "Traceback" in log_lines()[0]
 
