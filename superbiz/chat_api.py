@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field
 from audit.api import run_for
 from audit.hub import ReaderDropped
 from audit.shapes import RunShape, run_shape, timeline_json
-from audit.streams import HEARTBEAT, STREAM_HEADERS, drop_slow_readers, follow, sse
+from audit.streams import HEARTBEAT, STALL_S, STREAM_HEADERS, drop_slow_readers, follow, sse
 from runs import chat, lifecycle
 from runs.access import Caller, async_caller_auth
 from runs.api import Shape, caller_of_view, run_url
@@ -147,14 +147,16 @@ def _cancel(asked: Asked) -> None:
     lifecycle.request_cancel(asked.run_id, CancelReason.CLIENT_DISCONNECTED)
 
 
-async def _watched(turn: _Turn, frames: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
+async def _watched(
+    turn: _Turn, frames: AsyncGenerator[str, None], stall_s: float = STALL_S
+) -> AsyncGenerator[str, None]:
     """The frames. However they end of themselves, and where a reader is too slow, the run is let go."""
 
     def let_go() -> None:
         turn.let_go = True
 
     try:
-        async with aclosing(drop_slow_readers(frames, on_drop=let_go)) as taken:
+        async with aclosing(drop_slow_readers(frames, on_drop=let_go, stall_s=stall_s)) as taken:
             async for frame in taken:
                 yield frame
     except ReaderDropped:
