@@ -39,6 +39,7 @@ def filters(newest: str, oldest: str) -> list[Asked]:
         "verdict": {"verdict": "LOW_CONFID"},
         "intent": {"intent": "KNOWLEDGE_QUERY"},
         "trigger": {"trigger": "EVAL"},
+        "trigger, all of them other people's": {"trigger": "CHAT"},
         "alert name": {"alert": "HighErrorRate"},
         "label": {"label": "service=ledger-worker"},
         "labels, rare": {"label": "service=cart-api cluster=ap-1 severity=info"},

@@ -17,14 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import phrases
+from superbiz.embedded import locked
 from superbiz.env import BASE_DIR
+from superbiz.places import Places
 
 if TYPE_CHECKING:
     from django.db import models
 
     from bench.roads import Told
 
-VERSION = 2
+VERSION = 3
 FOLDER = BASE_DIR / "var" / "bench" / f"explorer-{VERSION}"
 """The `SUPERBIZ_VAR` of the instance that holds the data."""
 
@@ -339,10 +341,18 @@ def batched(rows: "Iterator[Told]", size: int) -> "Iterator[list[Told]]":
 
 
 def prepare_folder(folder: Path = FOLDER) -> None:
-    """Remove what an unfinished seeding or an older version left. Before any server runs there."""
+    """Remove what an unfinished seeding or an older version left, unless somebody works there."""
     for other in folder.parent.glob("explorer-*"):
-        if other != folder or not _marker(folder).exists():
+        if (other != folder or not _marker(folder).exists()) and _is_idle(other):
             shutil.rmtree(other)
+
+
+def _is_idle(folder: Path) -> bool:
+    lock = Places(folder).owner_lock
+    if not lock.exists():
+        return True
+    with locked(lock) as mine:
+        return mine is not None
 
 
 def _marker(folder: Path) -> Path:

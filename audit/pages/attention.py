@@ -37,8 +37,7 @@ def stuck(runs: QuerySet[DiagnosisRun], now: datetime) -> QuerySet[DiagnosisRun]
 
 
 def ended_badly(runs: QuerySet[DiagnosisRun]) -> QuerySet[DiagnosisRun]:
-    """Rehearsals only try something out."""
-    return runs.filter(NEEDS_ATTENTION, rehearsal__isnull=True)
+    return runs.filter(NEEDS_ATTENTION)
 
 
 def count(runs: QuerySet[DiagnosisRun], now: datetime) -> int:

@@ -136,7 +136,9 @@ def run_page(caller: Caller, address: Address, now: datetime) -> RunPage:
         if address.cursor is None:
             stuck = _shown(_rows(attention.stuck(runs, now))[: attention.MOST_STUCK], now)
         runs = attention.ended_badly(runs)
-    found = list(ordered(_rows(runs), address.order, address.cursor)[: PAGE + 1])
+    # First which, then what they look like: of the runs that are only sorted and passed over, nothing is read.
+    which = ordered(runs, address.order, address.cursor).values("id")[: PAGE + 1]
+    found = list(ordered(_rows(DiagnosisRun.objects.filter(id__in=which)), address.order))
     page = found[:PAGE]
     older = address.query(before=cursor_after(page[-1], address.order)) if len(found) > PAGE else ""
     newest = cursor_after(page[0]) if page and address.order is Order.NEWEST else cursor_at(now)

@@ -53,13 +53,18 @@ def _values(enum: type[StrEnum]) -> list[str]:
     return [member.value for member in enum]
 
 
-NEEDS_ATTENTION = Q(status__in=TERMINAL) & (
+NEEDS_ATTENTION = Q(status__in=TERMINAL, rehearsal__isnull=True) & (
     Q(status__in=[RunStatus.FAILED, RunStatus.DEGRADED])
     | Q(release_decision=ReleaseDecision.RELEASED_LOW_CONFIDENCE)
     | Q(record_complete__isnull=True)
     | Q(record_complete=False)
 )
-"""Of runs that ended: failed, withheld, of low confidence, or with a record that is not whole."""
+"""Of runs that ended: failed, withheld, of low confidence, or with a record that is not whole. Not of rehearsals."""
+
+
+def _listed(column: str) -> models.Index:
+    """For the run list filtered by that column, newest first."""
+    return models.Index(fields=[column, "-queued_at", "-id"], include=["session"], name=f"idx_run_{column}")
 
 
 class DiagnosisRun(models.Model):
@@ -216,8 +221,9 @@ class DiagnosisRun(models.Model):
             ),
         ]
         indexes = [
-            # The run list, newest first, and its cursor.
-            models.Index(fields=["-queued_at", "-id"], name="idx_run_queued"),
+            # The run list, newest first, and its cursor. Here and below the session comes along, because whose it is
+            # decides who sees the run: rows that the reader may not see are passed over without being read.
+            models.Index(fields=["-queued_at", "-id"], include=["session"], name="idx_run_queued"),
             # The runs of a session, newest first: trace without runId, routing history.
             models.Index(fields=["session", "-queued_at", "-id"], name="idx_run_session"),
             # The scan for runs that wait or whose heartbeat went stale.
@@ -227,11 +233,11 @@ class DiagnosisRun(models.Model):
                 name="idx_run_open",
             ),
             # The run list filtered by one column, newest first. An outcome is a terminal status.
-            models.Index(fields=["status", "-queued_at", "-id"], name="idx_run_status"),
-            models.Index(fields=["verdict", "-queued_at", "-id"], name="idx_run_verdict"),
-            models.Index(fields=["intent", "-queued_at", "-id"], name="idx_run_intent"),
-            models.Index(fields=["trigger", "-queued_at", "-id"], name="idx_run_trigger"),
-            models.Index(fields=["alert_name", "-queued_at", "-id"], name="idx_run_alert_name"),
+            _listed("status"),
+            _listed("verdict"),
+            _listed("intent"),
+            _listed("trigger"),
+            _listed("alert_name"),
             # … by a label of its alert: subject @> {"alert": {"labels": {…}}}
             GinIndex(fields=["subject"], opclasses=["jsonb_path_ops"], name="idx_run_subject"),
             # … by words: search_text LIKE '%…%'
@@ -242,7 +248,9 @@ class DiagnosisRun(models.Model):
                 fields=["-total_tokens", "-id"], condition=Q(total_tokens__isnull=False), name="idx_run_tokens"
             ),
             # The runs that ended and need attention, newest first, and their count.
-            models.Index(fields=["-queued_at", "-id"], condition=NEEDS_ATTENTION, name="idx_run_attention"),
+            models.Index(
+                fields=["-queued_at", "-id"], include=["session"], condition=NEEDS_ATTENTION, name="idx_run_attention"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -13,6 +13,8 @@ from audit.verification import verify
 from bench import seeding
 from runs.harness.run import PublishedResult, Subject
 from runs.models import DiagnosisRun
+from superbiz.embedded import locked
+from superbiz.places import Places
 
 COUNT = 400
 NOW = datetime(2031, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -60,7 +62,11 @@ def test_an_unfinished_or_older_folder_is_removed_and_a_finished_one_kept(tmp_pa
     seeding.prepare_folder(own)
     assert not older.exists()
     assert not own.exists()
-    own.mkdir()
+    (own / "run").mkdir(parents=True)
+    with locked(Places(own).owner_lock) as working:
+        assert working
+        seeding.prepare_folder(own)
+        assert own.exists()
     (own / "seeded").touch()
     seeding.prepare_folder(own)
     assert own.exists()

@@ -1,0 +1,92 @@
+"""Every page of the product keeps the rules of WCAG 2.2 AA that axe can check, in light and in dark.
+
+A new page is a new row of `PAGES`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.contrib.auth.models import User
+from playwright.sync_api import Browser
+
+from tests.audit.told_runs import GATE_EVENT, RELEASE_EVENT, STEP_EVENT, TOOL_EVENT, opening, told_run
+from tests.browser.conftest import Server, visiting
+from tests.factories import RunFactory
+
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
+Prepare = Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Looked:
+    """`prepare` makes what the page shows and gives its path. `settled`: a selector to wait for."""
+
+    name: str
+    prepare: Prepare
+    signed_in: bool = True
+    settled: str = "body"
+
+
+def fixed(path: str) -> Prepare:
+    return lambda: path
+
+
+def of_run(rest: str) -> Prepare:
+    return lambda: f"/runs/{told_run().id}/{rest}"
+
+
+def list_of_all_kinds(query: str) -> Prepare:
+    def prepare() -> str:
+        told_run()
+        opening()
+        RunFactory.create(failed=True, query="Why?", subject={"version": 1})
+        RunFactory.create(success=True, release_decision="RELEASED_LOW_CONFIDENCE", verdict="LOW_CONFID")
+        RunFactory.create(queued_at=datetime.now(UTC) - timedelta(hours=2))
+        return f"/?{query}"
+
+    return prepare
+
+
+def live_run() -> str:
+    return f"/runs/{opening().id}/"
+
+
+PAGES = [
+    Looked("sign-in", fixed("/sign-in/"), signed_in=False),
+    Looked("sign-in link that is gone", fixed("/sign-in/no-such-token/"), signed_in=False),
+    Looked("empty list", fixed("/")),
+    Looked("list", list_of_all_kinds(""), settled=".chart"),
+    Looked(
+        "list, filtered with a wrong value", list_of_all_kinds("status=FAILED&verdict=X&cols=who,id"), settled=".chart"
+    ),
+    Looked("list without a match", list_of_all_kinds("q=xylophone")),
+    Looked("needs attention", list_of_all_kinds("view=attention"), settled=".runs-stuck"),
+    Looked("figures", lambda: list_of_all_kinds("")() and "/runs/figures/", settled=".chart"),
+    Looked("run", of_run(""), settled="#timeline"),
+    Looked("run that goes", live_run, settled="#timeline"),
+    Looked("run, tool call", of_run(f"?event={TOOL_EVENT}"), settled="#panel [data-panel]"),
+    Looked("run, model step", of_run(f"?event={STEP_EVENT}"), settled="#panel [data-panel]"),
+    Looked("run, gate", of_run(f"?event={GATE_EVENT}"), settled="#panel [data-panel]"),
+    Looked("run, release", of_run(f"?event={RELEASE_EVENT}"), settled="#panel [data-panel]"),
+    Looked("reasoning", of_run(f"events/{STEP_EVENT}/restricted/")),
+    Looked("not found", fixed("/no/such/page")),
+    Looked("bad request", fixed("/runs/new/?after=x")),
+]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("looked", PAGES, ids=lambda looked: looked.name)
+def test_axe_finds_nothing(browser: Browser, server: Server, reader: User, looked: Looked, scheme: str) -> None:
+    path = looked.prepare()
+    with visiting(browser, server.base, color_scheme=scheme) as visitor:
+        if looked.signed_in:
+            visitor.sign_in(reader)
+        visitor.open(path)
+        visitor.page.wait_for_selector(looked.settled)
+        # What is folded away is part of the page.
+        visitor.page.evaluate("document.querySelectorAll('main details').forEach((each) => { each.open = true; })")
+        found = Axe().run(visitor.page, options=RULES)
+        assert found.violations_count == 0, found.generate_report()
