@@ -21,7 +21,7 @@ from runs.harness.memory import MAX_TURNS, TURN_QUERY_CHARS, Memory, Previous, T
 from runs.models import ChatSession, DiagnosisRun
 from runs.models.run import TERMINAL, RunStatus
 
-MAX_STATEMENTS = 8
+MAX_STATEMENTS = 12
 STATEMENT_CHARS = 300
 CONCLUSION_CHARS = 1000
 SEEN_RUNS = 20

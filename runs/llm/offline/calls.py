@@ -77,8 +77,11 @@ def knowledge_look(situation: Situation, found: Sequence[Scored] = ()) -> Wanted
 
 
 def _matter(situation: Situation) -> str:
-    """What a question wants looked up: its telling words, and first what was found before, where it points back."""
-    return f"{situation.subject} {matter_of(situation.query)}".strip()
+    """What a question wants looked up: its telling words; where it points back, what was found before and its own."""
+    if not situation.subject:
+        return matter_of(situation.query)
+    own = matter_of(situation.asked)
+    return situation.subject if own == situation.asked else f"{situation.subject} {own}"
 
 
 def looked_from(situation: Situation) -> datetime:

@@ -248,7 +248,7 @@ def _only_knowledge(now: Situation, seen: Seen, said: wording.Frames) -> list[wo
     subject = ranked[0][0].title if ranked else ""
     proposals: list[wording.Proposal] = []
     for passage in [passage for passage, _ in ranked if passage.title == subject][:2]:
-        wanted = now.terms | words(passage.title)
+        wanted = now.terms | words(passage.title) | words(now.subject)
         rated = [(fit, -i, p) for i, (fit, p) in enumerate(wording.of_passage(passage, wanted, said, strict=False))]
         best = sorted((item for item in rated if item[0] > 0), key=lambda item: item[:2], reverse=True)[:4]
         proposals += [proposal for _, _, proposal in sorted(best, key=lambda item: -item[1])]

@@ -19,7 +19,7 @@ _JOINS_ON = re.compile(
 )
 _POINTS_BACK = re.compile(
     r"\b(?:it|its|this|that|these|those|them|they|the\s+(?:first|second|last|same|worst)|above)\b"
-    r"|(?:这个|那个|这些|那些|它|它们|上面|刚才说|前面|该问题|这种)",
+    r"|(?:这个|那个|这些|那些|它|它们|上面|刚才说|前面|该问题|这种|这样)",
     re.IGNORECASE,
 )
 _ONLY_A_TIME = re.compile(
@@ -180,7 +180,7 @@ def _needs_another(turn: Mapping[str, Any], history: Sequence[Mapping[str, Any]]
 
 
 def _released(previous: Any, query: str) -> str:
-    """What "it" is: the strongest statement of the answer before; for what to do about it, the advice in it, if any."""
+    """What "it" is: the strongest statement of the answer before; for what to do about it, its runbook and advice."""
     if not isinstance(previous, Mapping):
         return ""
     found = previous.get("statements")
@@ -190,4 +190,6 @@ def _released(previous: Any, query: str) -> str:
         return statements[0][:300]
     advice = [_ADVICE.sub("", text) for text in statements if _ADVICE.match(text)]
     alerts = [text for text in statements if _ALERT.match(text)]
-    return " ".join(text[:300] for text in (advice or [*statements[:1], *alerts])[:2])
+    documents = previous.get("documents")
+    titles = [str(title) for title in documents[:1]] if isinstance(documents, list) else []
+    return " ".join(text[:300] for text in [*titles, *(advice[:1] or [*statements[:1], *alerts[:1]])])

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gatekeeper.types import Intent
-from runs.llm.offline.questions import intent_followed
+from runs.llm.offline.questions import asks_in_general, intent_followed
 from runs.llm.offline.tokens import is_chinese
 
 _SMALL_TALK = re.compile(
@@ -28,6 +28,9 @@ _ASKS_KNOWLEDGE = re.compile(
     |\b(?:runbook|playbook|documentation|procedure|best\s+practices?|mean(?:s|ing)?\s*\??$|difference\s+between|steps\s+(?:to|for)|sop)\b
     |什么是|是什么(?:意思)?|什么意思|怎么(?:办|处理|解决|配置|设置|做|查|排查|修复|调整|扩容|重启)|如何|怎样|运行手册|手册|文档|步骤|流程|最佳实践|区别|解释|介绍""",
     re.IGNORECASE | re.VERBOSE,
+)
+_DEFINES = re.compile(
+    r"^\W*(?:what(?:'s|\s+is|\s+are)\s+an?\s|什么是|[^\s，。]{1,20}是什么(?:意思)?\W*$)", re.IGNORECASE
 )
 _TROUBLE_NOW = re.compile(
     r"""\bwhy\s+(?:is|are|does|do|did|was|were|has|have|can't|isn't|won't)\b|\b(?:is|are|was|were|keeps?|started|been|just|still|currently|suddenly)\s+(?:\w+\s+){0,2}?
@@ -69,6 +72,10 @@ def route(query: str, history: Sequence[Mapping[str, Any]] = ()) -> Intent:
         return Intent.SYSTEM_CHAT
     if (followed := intent_followed(text, history)) is not None:
         return followed
+    if _DEFINES.match(text):
+        return Intent.KNOWLEDGE_QUERY
+    if asks_in_general(text):
+        return Intent.DIAGNOSIS
     if _TROUBLE_NOW.search(text) and not _asks_procedure(text):
         return Intent.DIAGNOSIS
     if _ASKS_KNOWLEDGE.search(text):

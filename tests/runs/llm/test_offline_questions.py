@@ -16,6 +16,7 @@ LOOKED_UP = [{"intent": "KNOWLEDGE_QUERY", "query": "What is consumer lag?"}]
 TALKED = [{"intent": "SYSTEM_CHAT", "query": "hello"}]
 ANSWER = {
     "statements": ["Log: HikariPool-1 gave no connection", "The runbook advises: Roll back."],
+    "documents": ["Pool exhausted"],
     "conclusion": "The pool is used up.",
 }
 
@@ -62,8 +63,8 @@ def test_other_questions_stand_alone(query: str, history: list[Any]) -> None:
 def test_it_is_what_was_released_and_what_to_do_about_it_what_was_advised() -> None:
     payload = {"history": DIAGNOSED, "previous": ANSWER}
     assert meant(payload | {"query": "is it still there?"}).subject == "Log: HikariPool-1 gave no connection"
-    assert meant(payload | {"query": "how do I fix it?"}).subject == "Roll back."
-    assert meant(payload | {"query": "怎么处理？"}).subject == "Roll back."
+    assert meant(payload | {"query": "how do I fix it?"}).subject == "Pool exhausted Roll back."
+    assert meant(payload | {"query": "怎么处理？"}).subject == "Pool exhausted Roll back."
 
 
 ROUTED = {
