@@ -4,7 +4,9 @@
     .venv/bin/python docs/make_screenshots.py http://127.0.0.1:8000 --link SIGN-IN-LINK [--out FOLDER]
 
 Run pages are those of the newest run in the list, or of `--run ID`. Needs Debian's chromium. The pictures of the
-docs are made with `--only run-top-light run-proof-light run-tool-dark run-narrow runs-light`.
+docs are made with `--only run-top-light run-proof-light run-tool-dark run-narrow`, those of the list on the seeded runs
+of `bench.seeding` with `--only runs-search-light runs-search-dark runs-search-narrow
+runs-attention-light`.
 """
 
 import argparse
@@ -20,6 +22,7 @@ SCREENS = {
     "light": {"color_scheme": "light", "viewport": {"width": 1440, "height": 900}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1440, "height": 900}},
     "narrow": {"color_scheme": "light", "viewport": {"width": 360, "height": 740}},
+    "chinese": {"color_scheme": "light", "viewport": {"width": 1440, "height": 900}, "locale": "zh-CN"},
 }
 
 
@@ -55,9 +58,30 @@ class Album:
     folder: Path
     only: frozenset[str]
 
+    def wants(self, beginning: str) -> bool:
+        """Whether any picture of that beginning is to be taken."""
+        return not self.only or any(name.startswith(beginning) for name in self.only)
+
     def shoot(self, page: Page, name: str, *, full_page: bool = True) -> None:
         if not self.only or name in self.only:
             page.screenshot(path=self.folder / f"{name}.png", full_page=full_page)
+
+
+def shoot_list(page: Page, base: str, album: Album, screen: str) -> None:
+    """The first screenful of each view, once its figures are there."""
+    views = {
+        "runs": "",
+        "runs-search": "q=certificate+checkout",
+        "runs-attention": "view=attention&trigger=MANUAL",
+        "runs-longest": "sort=longest&last=30d",
+    }
+    for name, query in views.items():
+        if album.wants(f"{name}-"):
+            page.goto(f"{base}/?{query}")
+            page.wait_for_selector(".figures:not(.figures-waiting)")
+            album.shoot(page, f"{name}-{screen}", full_page=False)
+    page.goto(f"{base}/?q=no+such+run+anywhere&since=yesterday&label=service%3Dcheckout-api")
+    album.shoot(page, f"runs-no-match-{screen}")
 
 
 def shoot_run(page: Page, address: str, album: Album, screen: str) -> None:
@@ -92,13 +116,11 @@ def shoot_all(browser: Browser, base: str, album: Album, options: argparse.Names
             state = context.storage_state()
         else:
             context.add_cookies(state["cookies"])
-        page.goto(f"{base}/")
-        album.shoot(page, f"runs-{screen}")
-        page.goto(f"{base}/?q=no+such+run+anywhere")
-        album.shoot(page, f"runs-no-match-{screen}")
+        shoot_list(page, base, album, screen)
         page.goto(f"{base}/runs/run_none/")
         album.shoot(page, f"not-found-{screen}")
-        shoot_run(page, address_of_run(page, base, options), album, screen)
+        if screen != "chinese" and album.wants("run-"):
+            shoot_run(page, address_of_run(page, base, options), album, screen)
         context.close()
 
 

@@ -77,7 +77,7 @@ def run_row(run: DiagnosisRun, now: datetime) -> RunRow:
     told = vars(run)
     conclusion = told["conclusion"] or ""
     if not conclusion and run.is_terminal:
-        conclusion = " ".join(part for part in (told["headline"], told["reason"]) if part)
+        conclusion = _sentences(told["headline"], told["reason"])
     place = told["service"] or told["job"] or told["instance"] or ""
     return RunRow(
         id=run.id,
@@ -99,6 +99,10 @@ def run_row(run: DiagnosisRun, now: datetime) -> RunRow:
         queued_at=run.queued_at,
         open=run.status in OPEN,
     )
+
+
+def _sentences(*parts: str | None) -> str:
+    return " ".join(part if part.endswith((".", "。", "!", "?")) else f"{part}." for part in parts if part)
 
 
 def _text(column: str, *keys: str) -> KeyTextTransform:

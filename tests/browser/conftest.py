@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 from django.contrib.auth.models import Permission, User
 from django.core.asgi import get_asgi_application
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.factories import UserFactory
 
@@ -77,6 +77,7 @@ class Visitor:
     page: Page
     base: str
     complaints: list[str]
+    scripts: bool = True
 
     def sign_in(self, user: User) -> None:
         self.page.goto(f"{self.base}/sign-in/")
@@ -84,9 +85,23 @@ class Visitor:
         self.page.get_by_label("Password").fill(PASSWORD)
         self.page.get_by_role("button", name="Sign in").click()
         self.page.wait_for_url(f"{self.base}/")
+        self.settle()
+
+    def settle(self) -> None:
+        """Until the list's figures are there: leaving before would cut their request off, which htmx calls an error."""
+        if self.scripts:
+            expect(self.page.locator(".figures-waiting")).to_have_count(0)
 
     def open(self, path: str) -> None:
         self.page.goto(f"{self.base}{path}")
+
+
+# htmx says so of a request that it gave up itself for a newer one; whatever fails is told under another name as well.
+GIVEN_UP = ("htmx:afterRequest", "htmx:sendAbort")
+
+
+def _is_complaint(message: ConsoleMessage) -> bool:
+    return message.type == "error" and not message.text.startswith(GIVEN_UP)
 
 
 @contextlib.contextmanager
@@ -97,9 +112,9 @@ def visiting(browser: Browser, base: str, **settings: Any) -> Iterator[Visitor]:
     page = context.new_page()
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("console", lambda message: complaints.append(message.text) if _is_complaint(message) else None)
     try:
-        yield Visitor(page, base, complaints)
+        yield Visitor(page, base, complaints, scripts=settings.get("java_script_enabled", True))
     finally:
         context.close()
 

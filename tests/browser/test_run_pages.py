@@ -1,7 +1,5 @@
 """What a person does with the pages, in a real browser."""
 
-import re
-
 from django.contrib.auth.models import User
 from playwright.sync_api import expect
 
@@ -10,7 +8,6 @@ from tests.audit import emissions
 from tests.audit.recording import append_now
 from tests.audit.told_runs import EXCERPT, FRAMES, STEP_EVENT, TOOL_EVENT, finish, opening, told_run
 from tests.browser.conftest import Visitor
-from tests.factories import RunFactory
 
 
 def test_from_sign_in_to_the_answer_its_proof_and_the_reasoning_behind_it(visitor: Visitor, reader: User) -> None:
@@ -92,34 +89,6 @@ def test_a_run_is_cancelled_only_after_a_second_yes(visitor: Visitor, person: Us
     expect(visitor.page.get_by_text("Cancellation requested.")).to_be_visible()
     run.refresh_from_db()
     assert run.cancel_requested_reason == "USER_REQUESTED"
-
-
-def test_the_list_keeps_open_runs_up_to_date_and_filters_in_the_address(visitor: Visitor, person: User) -> None:
-    run = opening()
-    waiting = RunFactory.create(query="Why is orders-api slow?", subject={"version": 1})
-    page = visitor.page
-    visitor.sign_in(person)
-    badge = page.locator(f"#row-{run.id} .badge")
-    expect(badge).to_have_text("Running")
-    finish(run)
-    expect(badge).to_have_text("Answered")
-    page.get_by_label("Search").fill("orders")
-    expect(page.locator(f"#row-{run.id}")).to_have_count(0)
-    expect(page.locator(f"#row-{waiting.id}")).to_be_visible()
-    expect(page).to_have_url(re.compile(r"[?&]q=orders"))
-    page.reload()
-    expect(page.locator("#run-rows > tr")).to_have_count(1)
-
-
-def test_older_runs_come_as_the_reader_scrolls(visitor: Visitor, person: User) -> None:
-    RunFactory.create_batch(85)
-    visitor.sign_in(person)
-    rows = visitor.page.locator("#run-rows [data-row]")
-    expect(rows).to_have_count(40)
-    for count in (80, 85):
-        visitor.page.keyboard.press("End")
-        expect(rows).to_have_count(count)
-    expect(visitor.page.get_by_text("Older runs")).to_have_count(0)
 
 
 def test_the_keyboard_reaches_everything(visitor: Visitor, person: User) -> None:

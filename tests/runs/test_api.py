@@ -172,6 +172,30 @@ def test_people_only_see_and_cancel_what_is_theirs() -> None:
     assert client.post(f"/api/runs/{theirs.id}/cancel").status_code == 404
 
 
+def test_the_list_takes_the_filters_and_orders_of_the_page(client: Client) -> None:
+    failed = RunFactory(failed=True, trigger="CHAT", query="为什么延迟？")
+    answered = RunFactory(success=True, input_tokens=7)
+    cases: list[tuple[dict[str, Any], set[str]]] = [
+        ({"verdict": "PASS", "intent": "DIAGNOSIS"}, {answered.id}),
+        ({"label": ["service=checkout-api", "alertname=HighErrorRate"]}, {failed.id, answered.id}),
+        ({"label": "service=other"}, set()),
+        ({"q": "延迟"}, {failed.id}),
+        ({"q": "pool", "sort": "most-tokens"}, {answered.id}),
+        ({"who": "nobody"}, set()),
+        ({"until": "2001-01-01T00:00:00Z"}, set()),
+    ]
+    for asked, want in cases:
+        answer = client.get("/api/runs", asked)
+        assert answer.status_code == 200, answer.content
+        assert {item["runId"] for item in answer.json()["items"]} == want, asked
+    for wrong in ({"label": "nonsense"}, {"since": "2031-03-04T05:06"}, {"verdict": "X"}, {"sort": "x"}):
+        assert client.get("/api/runs", wrong).status_code == 422, wrong
+    first = client.get("/api/runs", {"sort": "longest", "limit": 1}).json()
+    second = client.get("/api/runs", {"sort": "longest", "limit": 1, "cursor": first["nextCursor"]}).json()
+    assert {item["runId"] for item in (*first["items"], *second["items"])} == {failed.id, answered.id}
+    assert client.get("/api/runs", {"cursor": first["nextCursor"]}).json()["code"] == "BAD_CURSOR"
+
+
 # ---- errors ---------------------------------------------------------------------------------------------------
 
 
