@@ -1,9 +1,9 @@
-"""The pages of runs. Mounted at the root by `superbiz.urls`."""
+"""The pages of runs, and of prompts where they meet runs. Mounted at the root by `superbiz.urls`."""
 
 from django.urls import path
 
 from audit import live_view
-from audit.views import record, run, runlist
+from audit.views import prompts, record, run, runlist
 
 urlpatterns = [
     path("", runlist.run_list, name="runs"),
@@ -12,6 +12,10 @@ urlpatterns = [
     path("runs/watched/", runlist.watched_runs, name="watched_runs"),
     path("runs/<str:run_id>/", run.run_page, name="run"),
     path("runs/<str:run_id>/cancel/", run.cancel_run, name="cancel_run"),
+    path("prompts/dry-runs/<str:run_id>/", prompts.dry_run, name="dry_run"),
+    path("prompts/<str:name>/usage/", prompts.prompt_usage, name="prompt_usage"),
+    path("prompts/<str:name>/versions/<int:number>/runs/", prompts.prompt_runs, name="prompt_runs"),
+    path("prompts/<str:name>/versions/<int:number>/dry-run/", prompts.prompt_dry_run, name="prompt_dry_run"),
     path("runs/<str:run_id>/record/", record.record_check, name="record_check"),
     path("runs/<str:run_id>/live/", live_view.live_run, name="live_run"),
     path("runs/<str:run_id>/events/<int:sequence_no>/restricted/", run.restricted, name="restricted"),

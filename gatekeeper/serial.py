@@ -99,7 +99,7 @@ def from_dict(stored: Mapping[str, Any]) -> GateResult:
 def redacted(stored: Mapping[str, Any]) -> dict[str, Any]:
     """What a reader without the restricted permission may see of a stored result.
 
-    Claim ids, rule codes and verdicts stay; each text is replaced by the SHA-256 of its canonical JSON. Built
+    Claim ids, rule codes, modes and verdicts stay; each text is replaced by the SHA-256 of its canonical JSON. Built
     from what may be shown rather than by taking out what may not, so that a new key is never shown by accident.
     """
     return {
@@ -162,7 +162,12 @@ def _rule_from_dict(stored: Mapping[str, Any]) -> RuleResult:
 
 def _redacted_rule(stored: Mapping[str, Any]) -> dict[str, Any]:
     detail = {key: stored[key] for key in ("reason", "compared", "citation")}
-    return {"code": stored["code"], "verdict": stored["verdict"], "detail_sha256": sha256_of(detail)}
+    return {
+        "code": stored["code"],
+        "mode": stored["mode"],
+        "verdict": stored["verdict"],
+        "detail_sha256": sha256_of(detail),
+    }
 
 
 def _claim_to_dict(claim: Claim) -> dict[str, Any]:

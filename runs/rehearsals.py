@@ -37,9 +37,11 @@ class Scene:
     of_run: str | None = None
 
 
-def scene_of_incident(slug: str) -> Scene:
-    """Raises `runs.incidents.NoSuchIncident`."""
+def scene_of_incident(slug: str, question: str | None = None) -> Scene:
+    """The incident's alert; or a question of somebody who looks at it. Raises `runs.incidents.NoSuchIncident`."""
     found = incident(slug)
+    if question is not None:
+        return Scene(question, Subject(), found.now, incident=slug)
     return Scene(found.query, found.subject, found.now, incident=slug)
 
 

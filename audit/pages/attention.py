@@ -37,7 +37,8 @@ def stuck(runs: QuerySet[DiagnosisRun], now: datetime) -> QuerySet[DiagnosisRun]
 
 
 def ended_badly(runs: QuerySet[DiagnosisRun]) -> QuerySet[DiagnosisRun]:
-    return runs.filter(NEEDS_ATTENTION)
+    """What was only tried out waits for nobody."""
+    return runs.filter(NEEDS_ATTENTION, rehearsal__isnull=True)
 
 
 def count(runs: QuerySet[DiagnosisRun], now: datetime) -> int:

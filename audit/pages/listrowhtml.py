@@ -10,6 +10,7 @@ from html import escape
 
 from django.urls import reverse
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 
 from audit.pages.listaddress import COLUMNS
 from audit.pages.runlist import RunRow
@@ -43,13 +44,14 @@ def _state(row: RunRow) -> str:
 
 def _subject(row: RunRow, address: str, *, reasons: bool) -> str:
     detail = f' <bdi class="runs-detail">{escape(row.detail)}</bdi>' if row.detail else ""
+    mark = f' <span class="tag">{escape(_("rehearsal"))}</span>' if row.rehearsal else ""
     why = ""
     if reasons and row.reasons:
         why = f' <span class="runs-reasons">{escape(", ".join(map(str, row.reasons)))}</span>'
     said = f' <span class="runs-conclusion" dir="auto">{escape(row.conclusion)}</span>' if row.conclusion else ""
     return (
         f'<th scope="row" class="runs-subject"><a href="{escape(address)}" data-row>'
-        f"<bdi>{escape(row.subject)}</bdi></a>{detail}{why}{said}</th>"
+        f"<bdi>{escape(row.subject)}</bdi></a>{detail}{mark}{why}{said}</th>"
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from django.db.models import F, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 
 from audit.pages import attention
@@ -52,6 +52,7 @@ class RunRow:
     model: str
     queued_at: datetime
     open: bool
+    rehearsal: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class RunPage:
 
 
 def run_row(run: DiagnosisRun, now: datetime) -> RunRow:
-    """Of a run as `_rows` reads it."""
+    """Of a run as `readable` reads it."""
     words, tone = badge(run)
     told = vars(run)
     conclusion = told["conclusion"] or ""
@@ -98,6 +99,7 @@ def run_row(run: DiagnosisRun, now: datetime) -> RunRow:
         model=one_line(run.model, 60),
         queued_at=run.queued_at,
         open=run.status in OPEN,
+        rehearsal=told["rehearsed"],
     )
 
 
@@ -113,7 +115,7 @@ def _text(column: str, *keys: str) -> KeyTextTransform:
     return KeyTextTransform(last, path)
 
 
-def _rows(runs: QuerySet[DiagnosisRun]) -> QuerySet[DiagnosisRun]:
+def readable(runs: QuerySet[DiagnosisRun]) -> QuerySet[DiagnosisRun]:
     """With the few words of the JSON columns that a row shows, not the columns."""
     labels = {name: _text("subject", "alert", "labels", name) for name in ("service", "job", "instance")}
     return runs.defer("subject", *_LEFT_OUT).annotate(
@@ -125,6 +127,7 @@ def _rows(runs: QuerySet[DiagnosisRun]) -> QuerySet[DiagnosisRun]:
         reason=_text("safe_content", "reason"),
         person=F("requested_by__username"),
         token=F("requested_by_token__name"),
+        rehearsed=ExpressionWrapper(Q(rehearsal__isnull=False), BooleanField()),
     )
 
 
@@ -138,11 +141,11 @@ def run_page(caller: Caller, address: Address, now: datetime) -> RunPage:
     stuck: tuple[RunRow, ...] = ()
     if address.attention:
         if address.cursor is None:
-            stuck = _shown(_rows(attention.stuck(runs, now))[: attention.MOST_STUCK], now)
+            stuck = _shown(readable(attention.stuck(runs, now))[: attention.MOST_STUCK], now)
         runs = attention.ended_badly(runs)
     # First which, then what they look like: of the runs that are only sorted and passed over, nothing is read.
     which = ordered(runs, address.order, address.cursor).values("id")[: PAGE + 1]
-    found = list(ordered(_rows(DiagnosisRun.objects.filter(id__in=which)), address.order))
+    found = list(ordered(readable(DiagnosisRun.objects.filter(id__in=which)), address.order))
     page = found[:PAGE]
     older = address.query(before=cursor_after(page[-1], address.order)) if len(found) > PAGE else ""
     newest = cursor_after(page[0]) if page and address.order is Order.NEWEST else cursor_at(now)
@@ -160,5 +163,5 @@ def new_since(caller: Caller, address: Address, cursor: str) -> int:
 def watched_rows(caller: Caller, run_ids: list[str]) -> tuple[RunRow, ...]:
     """The rows of runs that the page shows as open, as they are now. One query."""
     ids = [run_id for run_id in run_ids[:WATCHED] if "\0" not in run_id]
-    runs = _rows(visible_runs(caller)).filter(id__in=ids).order_by("-queued_at", "-id")
+    runs = readable(visible_runs(caller)).filter(id__in=ids).order_by("-queued_at", "-id")
     return _shown(runs, datetime.now(UTC))

@@ -9,11 +9,13 @@ from django.utils.translation import gettext_lazy as _
 from audit.overview import FramesOverview, RecordOverview, frames_overview, record_overview
 from audit.pages.proof import Answer, answer_of, cited_invocations
 from audit.trace import Count
+from prompts.models import label_of
 from runs.errors import CANCEL_SENTENCES, FAILURE_SENTENCES, CancelReason, FailureCode
 from runs.models import DiagnosisRun
 from runs.pages.hostile import one_line, seen
 from runs.pages.links import Linked, linked
 from runs.pages.words import TRIGGER_WORDS, VERDICT_WORDS, Tone, Words, badge, tone_of_code
+from runs.pins import Rehearsal
 
 # The whole record of a run of up to so many events is verified as soon as its page is open; of a longer one on demand.
 VERIFIED_AT_ONCE = 300
@@ -63,6 +65,16 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True)
+class RehearsalView:
+    """`tries`: the prompt versions in place of the active ones. `compared`: a page shows it beside another run."""
+
+    tries: tuple[str, ...]
+    incident: str
+    of_run: str
+    compared: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RunView:
     id: str
     session_id: str
@@ -92,6 +104,7 @@ class RunView:
     record: RecordState
     answer: Answer | None
     why: Why | None
+    rehearsal: RehearsalView | None
     frames: FramesOverview
 
     @property
@@ -133,7 +146,20 @@ def run_view(run: DiagnosisRun) -> RunView:
         record=_record(record_overview(run), frames, terminal=run.is_terminal),
         answer=answer,
         why=_why(run) if answer is None and run.is_terminal else None,
+        rehearsal=_rehearsal(run),
         frames=frames,
+    )
+
+
+def _rehearsal(run: DiagnosisRun) -> RehearsalView | None:
+    if run.rehearsal is None:
+        return None
+    rehearsal = Rehearsal.model_validate(run.rehearsal)
+    return RehearsalView(
+        tries=tuple(label_of(name, number) for name, number in sorted(rehearsal.prompts.items())),
+        incident=rehearsal.incident or "",
+        of_run=rehearsal.of_run or "",
+        compared=rehearsal.beside is not None,
     )
 
 

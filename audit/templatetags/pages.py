@@ -106,5 +106,11 @@ def cost(value: Decimal | None) -> str:
 
 
 @register.filter
+def score(value: float | None) -> str:
+    """From 0 to 1, with two digits."""
+    return f"{value:.2f}" if isinstance(value, float) else "–"
+
+
+@register.filter
 def percent(value: Any) -> str:
     return "–" if value is None else f"{float(value):.0%}"

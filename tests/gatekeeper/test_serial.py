@@ -56,11 +56,14 @@ def strings(value: object) -> set[str]:
     return {value} if isinstance(value, str) else set()
 
 
-def test_redacted_shows_ids_codes_verdicts_and_digests_only() -> None:
+SHOWN = {"c1", "c2", "c3", *rules.CODES, *RuleMode, "PASS", "FAIL", "NA", "REJECT", "LOW_CONFID"}
+
+
+def test_redacted_shows_ids_codes_modes_verdicts_and_digests_only() -> None:
     stored = to_dict(a_result())
     shown = redacted(stored)
     digests = {text for text in strings(shown) if len(text) == 64 and set(text) <= set("0123456789abcdef")}
-    assert strings(shown) - digests <= {"c1", "c2", "c3", *rules.CODES, "PASS", "FAIL", "NA", "REJECT", "LOW_CONFID"}
+    assert strings(shown) - digests <= SHOWN
     assert digests
     assert SECRET in json.dumps(stored)
     assert SECRET not in json.dumps(shown)
