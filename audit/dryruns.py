@@ -176,7 +176,7 @@ def compare(caller: Caller, run: DiagnosisRun) -> Comparison:
         rehearsal=rehearsal,
         old=old,
         new=new,
-        said=diff("\n".join(old.statements), "\n".join(new.statements), context=100) if old and done else None,
+        said=diff("\n".join(old.statements), "\n".join(new.statements), context=None) if old and done else None,
         others=_others(old, new, prompt) if old and done else (),
     )
 

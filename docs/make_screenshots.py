@@ -6,7 +6,9 @@
 Run pages are those of the newest run in the list, or of `--run ID`. Needs Debian's chromium. The pictures of the
 docs are made with `--only run-top-light run-proof-light run-tool-dark run-narrow`, those of the list on the seeded runs
 of `bench.seeding` with `--only runs-search-light runs-search-dark runs-search-narrow
-runs-attention-light`.
+runs-attention-light`, those of prompts with `--only prompt-page-light prompt-diff-light prompt-activation-dark
+prompt-dry-run-light prompt-log-light prompt-diff-narrow`: these first edit, try, activate and roll back the verifier's
+prompt on that server, as an administrator would, so take one that is only for pictures.
 """
 
 import argparse
@@ -103,8 +105,54 @@ def shoot_run(page: Page, address: str, album: Album, screen: str) -> None:
         album.shoot(page, f"run-reasoning-{screen}")
 
 
+VERIFIER = "/admin/prompts/prompt/chat_verifier"
+EDITS = (
+    (
+        "- that you cannot judge. When in doubt, it is not supported.",
+        "- that rests on a search in another window than it speaks of;\n"
+        "- that you cannot judge. When in doubt, it is not supported; `reason` says what was missing.",
+    ),
+    ("`rationale`, two sentences", "`rationale`, one sentence"),
+)
+
+
+def tell_prompt_story(page: Page, base: str) -> str:
+    """Edit the verifier's prompt, try it, make it active and take it back. Returns the address of the dry-run."""
+    page.goto(f"{base}{VERIFIER}/versions/1/edit/")
+    text = page.get_by_label("Text")
+    changed = text.input_value()
+    for before, after in EDITS:
+        changed = changed.replace(before, after)
+    text.fill(changed)
+    page.get_by_label("Why").fill("Claims about another window passed on Tuesday")
+    page.get_by_role("button", name="Save as a new version").click()
+    page.goto(f"{base}/prompts/chat_verifier/versions/2/dry-run/")
+    page.get_by_label("Incident").select_option("pool-exhausted")
+    page.get_by_role("button", name="Try it on the incident").click()
+    page.get_by_role("heading", name="Released statements").wait_for()
+    dry_run = page.url
+    for number, why in ((2, "The dry-run released the same statements"), (1, "It withheld a report on Wednesday")):
+        page.goto(f"{base}{VERIFIER}/versions/{number}/activate/")
+        page.get_by_label("Why").fill(why)
+        page.locator(".steer-button-main").click()
+        page.wait_for_url(f"{base}{VERIFIER}/change/")
+    return dry_run
+
+
+def shoot_prompts(page: Page, base: str, album: Album, screen: str, dry_run: str) -> None:
+    for name, address in (
+        ("page", f"{base}{VERIFIER}/change/"),
+        ("diff", f"{base}{VERIFIER}/compare/?a=1&b=2"),
+        ("activation", f"{base}{VERIFIER}/versions/2/activate/"),
+        ("log", f"{base}/admin/prompts/promptactivation/?prompt__name__exact=chat_verifier"),
+        ("dry-run", dry_run),
+    ):
+        page.goto(address, wait_until="networkidle")
+        album.shoot(page, f"prompt-{name}-{screen}")
+
+
 def shoot_all(browser: Browser, base: str, album: Album, options: argparse.Namespace) -> None:
-    state = None
+    state, dry_run = None, ""
     for screen, settings in SCREENS.items():
         context = browser.new_context(**settings)
         page = context.new_page()
@@ -116,6 +164,9 @@ def shoot_all(browser: Browser, base: str, album: Album, options: argparse.Names
             state = context.storage_state()
         else:
             context.add_cookies(state["cookies"])
+        if album.only and album.wants("prompt-") and screen != "chinese":
+            dry_run = dry_run or tell_prompt_story(page, base)
+            shoot_prompts(page, base, album, screen, dry_run)
         shoot_list(page, base, album, screen)
         page.goto(f"{base}/runs/run_none/")
         album.shoot(page, f"not-found-{screen}")

@@ -49,14 +49,14 @@ class PromptAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 class PromptActivationAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """Who made what active, when, why, and in place of what. The database refuses to change a row."""
 
-    list_display = ("activated_at", "prompt", "version_link", "previous_link", "by", "reason")
+    list_display = ("when", "prompt", "version_link", "previous_link", "by", "reason")
     list_display_links = None
     list_filter = ("prompt",)
     list_select_related = ("prompt", "version", "previous", "activated_by")
     search_fields = ("reason", "activated_by__username")
     search_help_text = _("A word of a reason, or a name")
     ordering = ("-id",)
-    fields = ("prompt", "version_link", "previous_link", "activated_at", "by", "reason")
+    fields = ("prompt", "version_link", "previous_link", "when", "by", "reason")
     readonly_fields = fields
     show_full_result_count = False
     list_per_page = 50
@@ -76,6 +76,13 @@ class PromptActivationAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     def has_delete_permission(self, request: HttpRequest, obj: PromptActivation | None = None) -> bool:
         return False
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        return super().changelist_view(request, {"title": _("Log of activations"), **(extra_context or {})})
+
+    @admin.display(description=_("when"))
+    def when(self, row: PromptActivation) -> str:
+        return f"{row.activated_at:%Y-%m-%d %H:%M:%S} UTC"
 
     @admin.display(description=_("made active"))
     def version_link(self, row: PromptActivation) -> str:

@@ -63,12 +63,12 @@ class Diff:
         return not self.added and not self.removed
 
 
-def diff(before: str, after: str, *, context: int = CONTEXT_LINES) -> Diff:
-    """Texts are compared by their lines; what ends a line does not count."""
+def diff(before: str, after: str, *, context: int | None = CONTEXT_LINES) -> Diff:
+    """Texts are compared by their lines; what ends a line does not count. `context` None: nothing is folded."""
     rows = list(_rows(before.splitlines(), after.splitlines()))
     added = sum(row.kind in {Kind.ADDED, Kind.CHANGED} for row in rows)
     removed = sum(row.kind in {Kind.REMOVED, Kind.CHANGED} for row in rows)
-    return Diff(tuple(_folded(rows, context)), added, removed)
+    return Diff(tuple(rows if context is None else _folded(rows, context)), added, removed)
 
 
 def count_changes(before: str, after: str) -> tuple[int, int]:

@@ -174,11 +174,12 @@ def _activate_page(
     form = ActivateForm(
         initial={"reason": sent.data.get("reason", "") if sent else "", "shown": current.id if current else None}
     )
-    back = current is not None and version.number < current.version.number
+    row = row_of(version)
+    back = row.activations > 0
     title = _("Roll back to %(label)s") if back else _("Activate %(label)s")
     words = {
         "prompt": version.prompt,
-        "row": row_of(version),
+        "row": row,
         "current": current,
         "back": back,
         "form": form,

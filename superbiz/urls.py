@@ -2,7 +2,9 @@
 
 from django.contrib import admin
 from django.contrib.auth.views import LoginView, LogoutView
+from django.templatetags.static import static
 from django.urls import include, path, re_path
+from django.views.generic import RedirectView
 
 from audit.streams import run_events
 from superbiz import health
@@ -20,5 +22,7 @@ urlpatterns = [
     path("sign-in/", LoginView.as_view(template_name="registration/sign_in.html"), name="sign_in"),
     path("sign-in/<str:token>/", sign_in_link, name="sign_in_link"),
     path("sign-out/", LogoutView.as_view(), name="sign_out"),
+    # Where browsers look on pages that name no icon, such as the admin's.
+    path("favicon.ico", RedirectView.as_view(url=static("icon.svg"))),
     path("", include("audit.urls")),
 ]
