@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from django.contrib.auth.models import User
 from django.db import connections
 from playwright.sync_api import Browser, Page, expect
@@ -21,9 +21,11 @@ from runs.harness.pipeline import drive as drive_pipeline
 from runs.harness.run import Conclusion, Kit, RunInput
 from runs.incidents import incident
 from runs.models import DiagnosisRun
+from runs.rehearsals import rehearse, scene_of_incident
 from runs.worker import WorkerLoop
 from superbiz.env import BASE_DIR
 from tests.browser.conftest import Server, Visitor, visiting
+from tests.browser.test_accessibility import RULES
 from tests.factories import RunFactory, UserFactory
 
 WAIT_S = 20.0
@@ -314,17 +316,42 @@ def test_the_docs_on_rolling_a_prompt_back_can_be_followed_step_by_step(
     visitor.complaints.clear()  # the browser tells of the answer 409
 
 
-def test_the_pages_fit_a_phone(narrow_visitor: Visitor, anna: User) -> None:
-    sync_shipped()
+@pytest.fixture
+def every_page(worker: Worker, anna: User) -> list[str]:
+    """Addresses of the pages of prompts, with something on each."""
     first = PromptVersion.objects.get(prompt_id="chat_verifier")
     save_version(first, first.text.replace("two sentences", "one sentence"), by=anna, reason="brief")
+    save_version(first, "Be brief.", by=anna, reason="a draft")
+    beside = rehearse(scene_of_incident(INCIDENT), {"chat_verifier": 1}, by=anna, title="to compare")
+    tried = rehearse(scene_of_incident(INCIDENT), {"chat_verifier": 2}, by=anna, title="a try", beside=beside)
+    for run_id in (beside, tried):
+        ended(run_id)
+    return [
+        "/admin/prompts/prompt/",
+        *(f"{VERIFIER}{path}" for path in ("change/", "compare/", "compare/?a=1&b=2", "versions/2/", "versions/3/")),
+        *(f"{VERIFIER}versions/{path}/" for path in ("2/edit", "2/activate", "3/activate")),
+        *(f"/prompts/chat_verifier/{path}/" for path in ("usage", "versions/2/runs", "versions/2/dry-run")),
+        f"/prompts/dry-runs/{tried}/",
+    ]
+
+
+def test_the_pages_fit_a_phone(narrow_visitor: Visitor, every_page: list[str], anna: User) -> None:
     narrow_visitor.sign_in(anna)
-    addresses = ["", "chat_verifier/change/", "chat_verifier/compare/", "chat_verifier/versions/2/"]
-    addresses += [f"chat_verifier/versions/2/{what}/" for what in ("edit", "activate")]
-    page: Any = narrow_visitor.page
-    for address in [
-        *(f"/admin/prompts/prompt/{path}" for path in addresses),
-        "/prompts/chat_verifier/versions/2/dry-run/",
-    ]:
+    for address in every_page:
         narrow_visitor.open(address)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360, address
+        assert narrow_visitor.page.evaluate("document.documentElement.scrollWidth") <= 360, address
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Browser, server: Server, every_page: list[str], anna: User, scheme: str) -> None:
+    reports: list[str] = []
+    with visiting(browser, server.base, color_scheme=scheme) as visitor:
+        visitor.sign_in(anna)
+        for address in every_page:
+            visitor.open(address)
+            visitor.page.evaluate(
+                "document.querySelectorAll('#content details').forEach((each) => { each.open = true; })"
+            )
+            found = Axe().run(visitor.page, context="#content", options=RULES)
+            reports += [f"{address}: {found.generate_report()}"] if found.violations_count else []
+    assert reports == []
