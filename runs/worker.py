@@ -8,6 +8,7 @@ costs two seconds. At shutdown held runs are handed back within about three.
 import asyncio
 import contextlib
 import functools
+import gc
 import os
 import socket
 import threading
@@ -86,6 +87,9 @@ class WorkerLoop:
 
     async def _begin(self) -> None:
         await self._equipment.open()
+        # What is loaded stays. A full collection would look through all of it, with every run waiting.
+        gc.collect()
+        gc.freeze()
         self._watch = asyncio.create_task(self._watch_all())
 
     async def _watch_all(self) -> None:

@@ -1,5 +1,7 @@
 """The web process: `python -m superbiz.web` serves `superbiz.asgi` on 127.0.0.1:PORT."""
 
+import gc
+
 import uvicorn
 
 from superbiz.env import load_env_or_exit
@@ -7,8 +9,13 @@ from superbiz.env import load_env_or_exit
 
 def main() -> None:
     env = load_env_or_exit()
+    from superbiz.asgi import application
+
+    # What is loaded stays. A full collection would look through all of it, with every request waiting.
+    gc.collect()
+    gc.freeze()
     uvicorn.run(
-        "superbiz.asgi:application",
+        application,
         host="127.0.0.1",
         port=env.port,
         loop="uvloop",
