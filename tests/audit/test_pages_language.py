@@ -3,15 +3,16 @@
 import ast
 import gettext
 import re
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from django.test import Client
 
+from superbiz.env import BASE_DIR
 from tests.audit.told_runs import told_run
 from tests.factories import UserFactory
 
-CATALOGUE = Path(__file__).parents[2] / "locale" / "zh_Hans" / "LC_MESSAGES"
+CATALOGUE = BASE_DIR / "locale" / "zh_Hans" / "LC_MESSAGES"
 ENTRY = re.compile(r'^msgid ((?:".*"\n)+)(?:msgid_plural (?:".*"\n)+)?msgstr(?:\[0\])? ((?:".*"\n?)+)', re.MULTILINE)
 
 
@@ -38,6 +39,28 @@ def test_the_compiled_catalogue_is_that_of_the_source() -> None:
     for message, words in entries().items():
         if message:
             assert words in {translations.gettext(message), translations.ngettext(message, message, 1)}, message
+
+
+def marked_in_templates() -> Iterator[str]:
+    for template in (BASE_DIR / "templates").rglob("*.html"):
+        yield from re.findall(r'{%\s*translate "((?:[^"\\]|\\.)*)"', template.read_text(encoding="utf-8"))
+
+
+def marked_in_code() -> Iterator[str]:
+    for package in ("superbiz", "audit", "runs", "gatekeeper", "prompts"):
+        for module in (BASE_DIR / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+                match node:
+                    case ast.Call(
+                        func=ast.Name(id="_" | "gettext" | "ngettext"), args=[ast.Constant(value=str(text)), *_]
+                    ):
+                        yield text
+
+
+def test_what_is_marked_for_translation_is_in_the_catalogue() -> None:
+    marked = {*marked_in_templates(), *marked_in_code()}
+    assert len(marked) > 300
+    assert marked - entries().keys() == set()
 
 
 @pytest.mark.django_db
