@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Any
 
 from django.conf import settings
@@ -33,6 +34,7 @@ class Step(StrEnum):
     CLOSE = "CLOSE"
     NOTHING_TO_CLOSE = "NOTHING_TO_CLOSE"
     OPEN = "OPEN"
+    OPEN_SILENCED = "OPEN_SILENCED"
     JOIN = "JOIN"
     JOIN_AND_RUN = "JOIN_AND_RUN"
 
@@ -48,6 +50,7 @@ class Known:
     firing: bool
     run_status: str | None
     run_queued_at: datetime | None
+    silenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +65,33 @@ def decide(alert: IncomingAlert, known: Known | None, *, now: datetime, window: 
     """The window runs from the alert's last run; a run that failed or was cancelled does not count as one.
 
     Inside it a repeat joins its row, also one that had been closed: a flapping alert is one episode. After it a
-    row that still fires gets a new run, and a closed one is followed by a new row.
+    row that still fires gets a new run, and a closed one is followed by a new row. A silenced alert is kept all the
+    same, without a run.
     """
-    if alert.subject.alertname in settings.ALERT_IGNORE_NAMES:
+    if is_ignored(alert.subject.alertname):
         return Step.IGNORE
     if alert.resolved:
         return Step.CLOSE if known is not None and known.firing else Step.NOTHING_TO_CLOSE
     if known is None:
         return Step.OPEN
-    recent = known.run_queued_at is not None and now - known.run_queued_at < window
+    if known.silenced:
+        return Step.JOIN if known.firing or _is_recent(known, now, window) else Step.OPEN_SILENCED
+    recent = _is_recent(known, now, window)
     if known.run_status in {RunStatus.FAILED, RunStatus.CANCELLED}:
         return Step.JOIN_AND_RUN if known.firing or recent else Step.OPEN
     still_open = known.run_status in {RunStatus.QUEUED, RunStatus.RUNNING}
     if recent or (still_open and window):
         return Step.JOIN
     return Step.JOIN_AND_RUN if known.firing else Step.OPEN
+
+
+def _is_recent(known: Known, now: datetime, window: timedelta) -> bool:
+    return known.run_queued_at is not None and now - known.run_queued_at < window
+
+
+def is_ignored(alert_name: str) -> bool:
+    """Whether alerts of this name only say that alerting works. In the setting's patterns `*` stands for any text."""
+    return any(fnmatchcase(alert_name, pattern.replace("[", "[[]")) for pattern in settings.ALERT_IGNORE_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +114,17 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Where a body came from. `window` None: the setting's."""
+    """Where a body came from. `window` None: the setting's. Who asks by hand is not held up by a silence."""
 
     source: str = Alert.Source.ALERTMANAGER
     trigger: str = Trigger.ALERT
     user_id: int | None = None
     token_id: int | None = None
     window: timedelta | None = None
+
+    @property
+    def by_hand(self) -> bool:
+        return self.trigger == Trigger.MANUAL
 
 
 @dataclass(slots=True)
@@ -131,10 +150,10 @@ def receive(notice: Notice, sender: Sender, hand_over: Callable[[Iterable[str]],
     """Store what is new and start at most one run; after the commit its id goes to `hand_over`."""
     window = timedelta(seconds=settings.SUPERBIZ.alert_repeat_window_s) if sender.window is None else sender.window
     with transaction.atomic():
-        _lock(alert.fingerprint for alert in notice.alerts)
+        lock_fingerprints(alert.fingerprint for alert in notice.alerts)
         # Read behind the locks: whoever waited there came later.
         now = datetime.now(UTC)
-        rows = _newest_rows({alert.fingerprint for alert in notice.alerts})
+        rows = _newest_rows({alert.fingerprint for alert in notice.alerts}, heed_silences=not sender.by_hand)
         plan = _plan(notice, rows, now, window)
         started = _started(plan)
         stored = _store(plan, rows, notice, sender, now, started)
@@ -142,7 +161,7 @@ def receive(notice: Notice, sender: Sender, hand_over: Callable[[Iterable[str]],
             run_id = _queue(plan, started, stored, sender)
             transaction.on_commit(lambda: hand_over([run_id]))
     return Received(
-        accepted=plan.count(Step.OPEN, Step.JOIN_AND_RUN),
+        accepted=plan.count(Step.OPEN, Step.OPEN_SILENCED, Step.JOIN_AND_RUN),
         deduplicated=plan.count(Step.JOIN),
         resolved=plan.count(Step.CLOSE, Step.NOTHING_TO_CLOSE),
         ignored=plan.count(Step.IGNORE),
@@ -161,7 +180,7 @@ def _plan(notice: Notice, rows: Mapping[str, Row], now: datetime, window: timede
     return plan
 
 
-def _lock(fingerprints: Iterable[str]) -> None:
+def lock_fingerprints(fingerprints: Iterable[str]) -> None:
     """Held to the end of the transaction; taken in one order by everyone."""
     keys = sorted(
         {int.from_bytes(hashlib.sha256(print_.encode()).digest()[:8], signed=True) for print_ in fingerprints}
@@ -175,19 +194,25 @@ def _lock(fingerprints: Iterable[str]) -> None:
 
 # Every alert that comes in asks this, and the ORM takes longer to put it together than PostgreSQL to answer.
 _NEWEST_ROWS = """
-    SELECT DISTINCT ON (alert.fingerprint) alert.fingerprint, alert.id, alert.status, run.status, run.queued_at
-    FROM alert LEFT JOIN diagnosis_run AS run ON run.id = alert.last_run_id
+    SELECT DISTINCT ON (alert.fingerprint) alert.fingerprint, alert.id, alert.status, run.status, run.queued_at,
+        silence.until > clock_timestamp()
+    FROM alert
+    LEFT JOIN diagnosis_run AS run ON run.id = alert.last_run_id
+    LEFT JOIN alert_silence AS silence ON silence.fingerprint = alert.fingerprint AND silence.ended_at IS NULL
     WHERE alert.fingerprint = ANY(%s)
     ORDER BY alert.fingerprint, alert.id DESC
 """
 
 
-def _newest_rows(fingerprints: Iterable[str]) -> dict[str, Row]:
+def _newest_rows(fingerprints: Iterable[str], *, heed_silences: bool) -> dict[str, Row]:
     with connection.cursor() as cursor:
         cursor.execute(_NEWEST_ROWS, [list(fingerprints)])
         return {
-            fingerprint: Row(row_id, Known(status == Alert.Status.FIRING, run_status, queued_at))
-            for fingerprint, row_id, status, run_status, queued_at in cursor.fetchall()
+            fingerprint: Row(
+                row_id,
+                Known(status == Alert.Status.FIRING, run_status, queued_at, silenced=heed_silences and bool(silenced)),
+            )
+            for fingerprint, row_id, status, run_status, queued_at, silenced in cursor.fetchall()
         }
 
 
@@ -202,7 +227,9 @@ def _store(
         _update(rows, alerts, **joined, last_received_at=now, last_run=run.run_id if run else None)
     for alert in plan.of(Step.CLOSE):
         _update(rows, [alert], status=Alert.Status.RESOLVED, ends_at=alert.ends_at or now, last_received_at=now)
-    opened = Alert.objects.bulk_create(_row(alert, notice, sender, now, run) for alert in plan.of(Step.OPEN))
+    rows_to_open = [_row(alert, notice, sender, now, run) for alert in plan.of(Step.OPEN)]
+    rows_to_open += [_row(alert, notice, sender, now, None) for alert in plan.of(Step.OPEN_SILENCED)]
+    opened = Alert.objects.bulk_create(rows_to_open)
     return {print_: row.id for print_, row in rows.items()} | {row.fingerprint: row.pk for row in opened}
 
 

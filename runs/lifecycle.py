@@ -26,7 +26,7 @@ from django.db.models.functions import Coalesce, Now
 from django.utils.crypto import get_random_string
 
 from gatekeeper.types import Intent
-from runs import ids, live, recall, tally
+from runs import ids, live, notices, recall, tally
 from runs.conclusions import cancelled, failed
 from runs.errors import CancelReason, FailureCode
 from runs.harness.events import (
@@ -40,7 +40,7 @@ from runs.harness.events import (
 )
 from runs.harness.memory import NOTHING_REMEMBERED
 from runs.harness.run import Conclusion, RunInput, Spending, Spent, Subject
-from runs.models import ChatSession, DiagnosisRun
+from runs.models import ChatSession, DiagnosisRun, RunNotice
 from runs.models.run import RunStatus, Trigger
 from runs.observers import RunRef, write_all
 from runs.pins import NOTHING_SPECIAL, Order, PinnedPrompts, Rehearsal
@@ -178,6 +178,8 @@ def claim(run_id: str, worker: str, lease: str | None = None) -> Claimed | None:
             emitted=tally.next_start(),
         )
         row = run.filter(status=RunStatus.RUNNING, lease_token=token).first()
+        if won:
+            notices.put(run_id, RunNotice.Occasion.STARTED)
     if row is None:
         return None
     log.info("run claimed" if won else "run claimed before", run_id=run_id, worker=worker, attempt=row.attempts)
@@ -463,6 +465,7 @@ def _write_finished(ref: RunRef) -> None:
     )
     why = row.release_decision or row.failure_code or row.cancel_reason
     _write(dataclasses.replace(ref, lease_token=None), EventType.RUN_FINISHED, details, f"{row.outcome}: {why}.")
+    notices.put(ref.run_id, RunNotice.Occasion.FINISHED)
 
 
 def _write(ref: RunRef, event_type: EventType, details: Details, summary: str) -> None:

@@ -18,7 +18,7 @@ from kombu.connection import Connection
 from kombu.exceptions import OperationalError
 from kombu.pools import producers
 
-from runs import lifecycle
+from runs import lifecycle, notices
 
 log = structlog.get_logger(__name__)
 
@@ -63,7 +63,10 @@ def drive_run(run_id: str) -> None:
 
 @shared_task(name="runs.tasks.reap")
 def reap() -> None:
-    """Recover runs whose worker went silent, and enqueue runs that wait without a message. One at a time anywhere."""
+    """Recover runs whose worker went silent, enqueue runs that wait without a message, settle lost notices.
+
+    One at a time anywhere.
+    """
     began = time.monotonic()
     with connection.cursor() as cursor:
         cursor.execute(
@@ -80,6 +83,7 @@ def reap() -> None:
             lost = lifecycle.recover_lost() if heard else []
             waiting = list(dict.fromkeys([*lost, *lifecycle.waiting_runs()]))
             lifecycle.mark_enqueued(waiting)
+            notices.tidy()
         finally:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [REAPER_LOCK])
     if waiting:

@@ -2,7 +2,7 @@
 
 It owns model clients, HTTP pools and the Redis listener. A Celery thread hands its run over and waits. The
 heartbeat keeps the leases of all held runs with one query, and re-reads the cancel marks: a lost Redis message
-costs two seconds. At shutdown held runs are handed back within about three.
+costs two seconds. The same loop sends the notices of runs. At shutdown held runs are handed back within about three.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ import uvloop
 from django.conf import settings
 from django.db import Error
 
-from runs import driver, lifecycle, live, tasks
+from runs import driver, lifecycle, live, notices, postman, tasks
 from runs.driver import Abandon, Drive, Holdings
 from runs.equipment import Equipment
 from runs.errors import CancelReason
@@ -96,6 +96,7 @@ class WorkerLoop:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen())
             group.create_task(self._beat())
+            group.create_task(postman.deliver_all(notices.targets()))
 
     async def _end(self) -> None:
         with contextlib.suppress(TimeoutError):

@@ -40,7 +40,9 @@ LLM_ROLES: tuple[LlmRole, ...] = (
 INTERNAL_NAMES = frozenset({"SUPERBIZ_PROCESS", "SUPERBIZ_CI"})
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 SECRET_KEY_MIN_CHARS = 32
-UNREAD_FIELDS = ("loki_url", "elasticsearch_url", "mysql_url", "mcp_config", "notify_urls", "otel_endpoint")
+UNREAD_FIELDS = ("loki_url", "elasticsearch_url", "mysql_url", "mcp_config", "otel_endpoint")
+# Alerts that fire all the time, to show that alerting works: they say nothing about a fault.
+HEARTBEATS = ("Watchdog", "DeadMansSwitch", "PrometheusAlertmanagerE2eDeadManSwitch", "AlwaysFiring", "InfoInhibitor")
 
 
 class ConfigurationError(Exception):
@@ -49,6 +51,18 @@ class ConfigurationError(Exception):
 
 def _split_words(value: Any) -> Any:
     return tuple(part for part in re.split(r"[\s,]+", value) if part) if isinstance(value, str) else value
+
+
+def _split_commas(value: Any) -> Any:
+    """Names of alerts may hold spaces."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _split_addresses(value: Any) -> Any:
+    """At white space, and at a comma where another address follows: an address may hold commas of its own."""
+    if not isinstance(value, str):
+        return value
+    return tuple(part for part in re.split(r"\s+|,(?=\s*(?:[A-Za-z][A-Za-z0-9+.-]*://|$))", value) if part.strip(","))
 
 
 def _database_url(value: str) -> str:
@@ -146,6 +160,8 @@ def _notify_urls(value: tuple[str, ...]) -> tuple[str, ...]:
 HttpUrl = Annotated[str | None, AfterValidator(lambda value: value if value is None else _http_url(value))]
 RoleModel = Annotated[str | None, AfterValidator(lambda value: value if value is None else _llm(value))]
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_words)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)]
+Addresses = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_addresses), AfterValidator(_notify_urls)]
 
 
 def _named(name: str, default: Any = None, **limits: Any) -> Any:
@@ -213,7 +229,10 @@ class Env(BaseSettings):
     )
 
     alert_repeat_window_s: int = _named("SUPERBIZ_ALERT_REPEAT_WINDOW_S", 3600, ge=0, le=31_536_000)
-    notify_urls: Annotated[Words, AfterValidator(_notify_urls)] = _named("SUPERBIZ_NOTIFY_URLS", (), repr=False)
+    alert_ignore_names: Names = _named("SUPERBIZ_ALERT_IGNORE_NAMES", HEARTBEATS)
+    notify_urls: Addresses = _named("SUPERBIZ_NOTIFY_URLS", (), repr=False)
+    notify_started: bool = _named("SUPERBIZ_NOTIFY_STARTED", False)
+    public_url: HttpUrl = _named("SUPERBIZ_PUBLIC_URL")
     otel_endpoint: HttpUrl = _named("OTEL_EXPORTER_OTLP_ENDPOINT")
     worker_concurrency: int = _named("SUPERBIZ_WORKER_CONCURRENCY", 32, ge=1, le=256)
     process: ProcessKind = _named("SUPERBIZ_PROCESS", "command")
@@ -222,6 +241,11 @@ class Env(BaseSettings):
         """The model of one role: its own override, else `SUPERBIZ_LLM`."""
         override: str | None = getattr(self, f"llm_{role}")
         return override or self.llm
+
+    @property
+    def base_url(self) -> str:
+        """Where people reach the pages, without a slash at the end: for links that leave the site."""
+        return self.public_url or f"http://127.0.0.1:{self.port}"
 
     @property
     def loopback_only(self) -> bool:

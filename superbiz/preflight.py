@@ -74,10 +74,25 @@ def check_evidence(env: Env) -> None:
         raise ConfigurationError(f"SUPERBIZ_RECORDED_EVIDENCE names a folder that cannot be used: {error}") from error
 
 
+def check_notices(env: Env) -> None:
+    """Whether Apprise knows each address for notices. Loads it only where there is one; calls no service."""
+    if not env.notify_urls:
+        return
+    import apprise
+
+    for number, url in enumerate(env.notify_urls, start=1):
+        if apprise.Apprise.instantiate(url) is None:
+            service = url.partition("://")[0].lower()
+            raise ConfigurationError(
+                f"SUPERBIZ_NOTIFY_URLS holds an address that Apprise cannot use: number {number}, {service}://."
+            )
+
+
 def check_agent(env: Env) -> None:
-    """What a worker needs to drive runs."""
+    """What a worker needs to drive runs and to tell of them."""
     check_evidence(env)
     check_models(env)
+    check_notices(env)
 
 
 def check_all(env: Env) -> None:

@@ -191,8 +191,7 @@ RUN_OBSERVERS = ["audit.recorder.LedgerRecorder", "runs.live.RunChanged"]
 # Incidents with a recording of their evidence, on which a prompt can be rehearsed.
 BUNDLED_INCIDENTS = BASE_DIR / "eval" / "incidents"
 
-# Alerts that fire all the time, to show that alerting works: they say nothing about a fault.
-ALERT_IGNORE_NAMES = ("Watchdog", "DeadMansSwitch")
+ALERT_IGNORE_NAMES = SUPERBIZ.alert_ignore_names
 
 # --- Language and time ------------------------------------------------------------------------------------------
 

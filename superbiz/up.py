@@ -122,6 +122,8 @@ async def _bring_up(env: Env, supervisor: Supervisor, children: dict[str, Progra
     """Migrate, start the children, wait until they answer, tell the person where. Raises `ServiceError`."""
     for name in env.unread:
         say(f"{name} is set, but this version has no part that uses it yet.")
+    if env.notify_urls and env.public_url is None:
+        say(f"SUPERBIZ_PUBLIC_URL is not set: the links in notices lead to {env.base_url}/, on this machine only.")
     fresh = await _in_thread(migrate_if_needed)
     if fresh:
         # Nothing may run before its rules and prompts are there. Later starts load changes while the children start.

@@ -1,7 +1,18 @@
 from runs.models.alert import Alert
 from runs.models.knowledge import KnowledgeChunk, KnowledgeDocument
+from runs.models.notice import RunNotice
 from runs.models.run import DiagnosisRun
 from runs.models.session import ChatSession
+from runs.models.silence import AlertSilence
 from runs.models.token import ApiToken
 
-__all__ = ["Alert", "ApiToken", "ChatSession", "DiagnosisRun", "KnowledgeChunk", "KnowledgeDocument"]
+__all__ = [
+    "Alert",
+    "AlertSilence",
+    "ApiToken",
+    "ChatSession",
+    "DiagnosisRun",
+    "KnowledgeChunk",
+    "KnowledgeDocument",
+    "RunNotice",
+]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries
+from pytest_django.fixtures import Settings
 
 from runs import intake
 from runs.alertpayload import read_notice
@@ -154,6 +155,12 @@ def test_twins_in_one_body_are_one_alert() -> None:
 def test_heartbeats_are_ignored(name: str) -> None:
     assert counts(send(alert(name))) == (0, 0, 0, 1, 0)
     assert not Alert.objects.exists()
+
+
+def test_ignored_names_may_be_patterns(settings: Settings) -> None:
+    settings.ALERT_IGNORE_NAMES = ("Heartbeat*", "Up [prod]")
+    names = ("Heartbeat-eu", "Up [prod]", "Up p", "heartbeat")
+    assert [intake.is_ignored(name) for name in names] == [True, True, False, False]
 
 
 def test_without_a_window_every_notice_runs() -> None:

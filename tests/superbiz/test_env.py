@@ -156,8 +156,41 @@ def test_loopback_only_hosts_are_recognised(environ: pytest.MonkeyPatch, hosts: 
 def test_settings_that_nothing_reads_are_named(environ: pytest.MonkeyPatch) -> None:
     assert load_env().unread == ()
     environ.setenv("LOKI_URL", "http://loki.example:3100")
+    environ.setenv("SUPERBIZ_MYSQL_URL", "mysql://reader:pw@db.example:3306/orders")
     environ.setenv("SUPERBIZ_NOTIFY_URLS", "json://hooks.example/x")
-    assert load_env().unread == ("LOKI_URL", "SUPERBIZ_NOTIFY_URLS")
+    assert load_env().unread == ("LOKI_URL", "SUPERBIZ_MYSQL_URL")
+
+
+@pytest.mark.parametrize(
+    ("value", "addresses"),
+    [
+        ("json://a.example", ("json://a.example",)),
+        ("json://a.example, slack://t/o/k", ("json://a.example", "slack://t/o/k")),
+        ("json://a.example slack://t/o/k,", ("json://a.example", "slack://t/o/k")),
+        (
+            "mailto://u:p@h.example?to=a@x.example,b@x.example,json://a",
+            ("mailto://u:p@h.example?to=a@x.example,b@x.example", "json://a"),
+        ),
+    ],
+)
+def test_addresses_for_notices_may_hold_commas(
+    environ: pytest.MonkeyPatch, value: str, addresses: tuple[str, ...]
+) -> None:
+    environ.setenv("SUPERBIZ_NOTIFY_URLS", value)
+    assert load_env().notify_urls == addresses
+
+
+def test_names_of_ignored_alerts_may_hold_spaces(environ: pytest.MonkeyPatch) -> None:
+    assert "Watchdog" in load_env().alert_ignore_names
+    environ.setenv("SUPERBIZ_ALERT_IGNORE_NAMES", "Dead man's snitch, Heartbeat*,")
+    assert load_env().alert_ignore_names == ("Dead man's snitch", "Heartbeat*")
+
+
+def test_links_that_leave_the_site_lead_to_its_public_address(environ: pytest.MonkeyPatch) -> None:
+    environ.setenv("PORT", "8123")
+    assert load_env().base_url == "http://127.0.0.1:8123"
+    environ.setenv("SUPERBIZ_PUBLIC_URL", "https://superbiz.example/ops/")
+    assert load_env().base_url == "https://superbiz.example/ops"
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", json.dumps({"mcpServers": []})])

@@ -21,9 +21,12 @@ from django.urls import NoReverseMatch, URLPattern, URLResolver, reverse
 
 from audit.models import PrunedRun, ReasoningAccess
 from prompts.actions import sync_shipped
+from runs import alert_actions
+from runs.access import Caller
+from runs.models import RunNotice
 from superbiz.groups import AUDITORS, GROUPS, OPERATORS, PROMPT_ADMINS, REASONING_READERS, RULE_ADMINS
 from tests.audit.recording import finished_run
-from tests.factories import TokenFactory, UserFactory, now
+from tests.factories import AlertFactory, TokenFactory, UserFactory, now
 
 pytestmark = pytest.mark.django_db
 
@@ -66,6 +69,7 @@ def row(
 TOKEN_MAKERS = {OPERATORS, SUPERUSER}
 PROMPTS_STEERED = {PROMPT_ADMINS, SUPERUSER}
 PROMPTS_SEEN = {AUDITORS, *PROMPTS_STEERED}
+WATCHERS = {OPERATORS, AUDITORS, SUPERUSER}
 TABLE = {
     "audit.traceevent": row(AUDITED),
     "audit.tracehead": row(AUDITED),
@@ -89,6 +93,8 @@ TABLE = {
         },
     ),
     "prompts.promptactivation": row(PROMPTS_SEEN),
+    "runs.alertsilence": row(WATCHERS),
+    "runs.runnotice": row(WATCHERS),
     "runs.apitoken": row(
         AUDITED | TOKEN_MAKERS,
         add=TOKEN_MAKERS,
@@ -136,7 +142,7 @@ def _groups(db: None) -> None:
         import_module(f"superbiz.migrations.{name}").make_groups(apps, None)
 
 
-GROUP_MIGRATIONS = ("0001_groups",)
+GROUP_MIGRATIONS = ("0001_groups", "0002_notices_and_silences")
 
 
 @pytest.fixture
@@ -144,6 +150,10 @@ def rows() -> dict[str, models.Model]:
     """One row of every model that the admin shows."""
     UserFactory.create()
     run = finished_run()
+    moment = {"created_at": now(), "due_at": now(), "changed_at": now()}
+    RunNotice.objects.create(run=run, occasion="FINISHED", target="0" * 16, service="json #1", **moment)
+    alert = AlertFactory.create()
+    alert_actions.silence(alert.id, Caller(user=UserFactory.create()), lasts=timedelta(hours=1), reason="Known.")
     ReasoningAccess.objects.create(run=run, reader="casey", what="reasoning", at=now())
     PrunedRun.objects.create(
         run_id="run_gone",
