@@ -135,7 +135,8 @@ class Hub:
         try:
             while True:
                 try:
-                    event = await asyncio.wait_for(reader.queue.get(), quiet_s)
+                    async with asyncio.timeout(quiet_s):
+                        event = await reader.queue.get()
                 except TimeoutError:
                     yield None
                     continue

@@ -77,6 +77,9 @@ async def drop_slow_readers(
 
     async with aclosing(frames):
         async for frame in frames:
+            if sending.cancelling():
+                # On its way here the cancellation was taken by something that it reached in the same instant.
+                raise asyncio.CancelledError
             timer = asyncio.get_running_loop().call_later(stall_s, drop)
             try:
                 yield frame

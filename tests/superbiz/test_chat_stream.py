@@ -84,3 +84,28 @@ def test_a_reader_that_goes_away_is_not_let_go() -> None:
     asyncio.run(gone(turn))
     assert not turn.let_go
     assert closed(turn).status == "CANCELLED"
+
+
+async def deaf(waiting: asyncio.Event) -> AsyncGenerator[str, None]:
+    """Takes a cancellation for its own and goes on, as a wait may whose end comes in the same instant."""
+    waiting.set()
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        yield "frame of nobody"
+    yield "another"
+
+
+async def gone_unheard(turn: _Turn) -> bool:
+    waiting = asyncio.Event()
+    sending = asyncio.create_task(take_all(_watched(turn, deaf(waiting))))
+    await waiting.wait()
+    sending.cancel()
+    await asyncio.wait([sending])
+    return sending.cancelled()
+
+
+def test_a_reader_that_goes_away_unheard_is_noticed_at_the_next_frame() -> None:
+    turn = turn_of(RunFactory())
+    assert asyncio.run(gone_unheard(turn))
+    assert closed(turn).status == "CANCELLED"
