@@ -20,7 +20,7 @@ _DENIAL = re.compile(
 # What a source may say instead: that something failed, is missing or is closed to someone.
 _LIKE_DENIAL = re.compile(
     r"\b(?:fail(?:s|ed|ing|ure|ures)?|refus\w+|den(?:y|ied|ies)|reject\w*|unable|un(?:available|reachable|ready|healthy)"
-    r"|invalid|missing|lack(?:s|ed|ing)?|lost|absent|timed\s+out|time(?:out|outs)|expired|exhausted|down|stopped)\b"
+    r"|invalid|missing|lack(?:s|ed|ing)?|lost|absent|time[ds]?\s+out|time(?:out|outs)|expired|exhausted|down|stopped)\b"
     r"|失败|拒绝|缺少|缺失|超时|丢失|过期|耗尽|无法|停止",
     re.IGNORECASE,
 )
@@ -34,6 +34,22 @@ _OF_KNOWLEDGE = re.compile(
     r"(?:证明|说明|确定|确认|证实|查看|检查|搜索|查询|清楚|明确|知|表明|意味|排除|判断)",
     re.IGNORECASE,
 )
+
+
+def denies(text: str) -> bool:
+    """Whether a text denies something, or counts nothing; not to know, or not to have looked, denies nothing."""
+    said = _OF_KNOWLEDGE.sub(" ", legible(fold(text)))
+    return _DENIAL.search(said) is not None or _QUANTITY.search(said) is not None
+
+
+def like_denial(text: str) -> bool:
+    """Whether a text says that something failed, is missing or is closed to someone."""
+    return _LIKE_DENIAL.search(legible(fold(text))) is not None
+
+
+def of_knowledge(text: str) -> bool:
+    """Whether a text says what is not known, or was not looked at."""
+    return _OF_KNOWLEDGE.search(legible(fold(text))) is not None
 
 
 def adds_negation(sentence: str, sources: Iterable[str]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from gatekeeper.terms import Source, unsupported_terms
 from gatekeeper.text import fold, hidden_characters
 from gatekeeper.types import Claim, SourceKind, Verdict
-from runs.harness import coverage
+from runs.harness import coverage, fidelity
 from runs.harness.absence import proves_absence, says_too_much
 from runs.harness.context import KeptInvocation
 from runs.harness.coverage import Vocabulary
@@ -120,7 +120,10 @@ def _fault(text: str, claim_ids: list[str], allowed: Mapping[str, Claim], input_
     known = Vocabulary.of((*told, *input_texts))
     if not all(coverage.holds(sentence, known) for sentence in coverage.sentences(text)):
         return "STATEMENT_ADDS_CONTENT"
-    return "NEGATION_ADDED" if adds_negation(text, told) else None
+    if adds_negation(text, told):
+        return "NEGATION_ADDED"
+    turned = fidelity.first_fault(text, fidelity.Ground(tuple(claims), input_texts))
+    return f"STATEMENT_{turned}" if turned else None
 
 
 def _texts_of(claims: Iterable[Claim]) -> list[str]:
@@ -142,7 +145,7 @@ class _Ground:
         given = (*material.input_texts, material.scope, *material.limitations)
         return cls(material, told, given, Vocabulary.of((*told, *given)))
 
-    def fault(self, sentence: str, *, may_deny: bool) -> str | None:
+    def fault(self, sentence: str, before: str, *, may_deny: bool) -> str | None:
         if unsupported_words(sentence, self.material.claims, self.given):
             return "ADDS_FACT"
         if proves_absence(sentence, self.material.claims):
@@ -153,7 +156,9 @@ class _Ground:
             return "ADDS_CONTENT"
         if may_deny or coverage.only_frames(sentence):
             return None
-        return "ADDS_NEGATION" if adds_negation(sentence, self.told) else None
+        if adds_negation(sentence, self.told):
+            return "ADDS_NEGATION"
+        return fidelity.fault(sentence, fidelity.Ground(self.material.claims, self.given), before)
 
 
 def _own_or_none(text: str, ground: _Ground, what: str, dropped: list[str]) -> str | None:
@@ -161,9 +166,9 @@ def _own_or_none(text: str, ground: _Ground, what: str, dropped: list[str]) -> s
 
     What was not looked at is said with a negation, so only the conclusion is held to those of the claims.
     """
-    kept = []
+    kept: list[str] = []
     for sentence in coverage.sentences(text):
-        fault = ground.fault(sentence, may_deny=what != "CONCLUSION")
+        fault = ground.fault(sentence, "".join(kept), may_deny=what != "CONCLUSION")
         if fault is None:
             kept.append(sentence)
         else:

@@ -1,0 +1,163 @@
+"""Whether a sentence says something else with the very words of its claims. Pure.
+
+Words, figures and names may all be in the claims, and yet the sentence be false. Each check here only refuses: what is
+refused is said in the claims' own words instead, so a true sentence lost costs style, never truth.
+
+    JOINS_CLAIMS       figures and names of one sentence come from different claims
+    REORDERS           it tells of a change, with its figures in another order than where they come from
+    NAMES_CAUSE        it names a cause, and no claim of it does
+    TURNS_MEANING      it denies what the claims state, or states what they deny
+    TELLS_AS_FACT      words of mere advice, or of a search that found nothing, stand there as something that is so
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from gatekeeper.terms import Source, Term, terms, unsupported_terms
+from gatekeeper.text import fold, legible
+from gatekeeper.types import Claim, ClaimKind
+from runs.harness import coverage
+from runs.harness.coverage import Vocabulary
+from runs.harness.negation import denies, like_denial, of_knowledge
+
+HALF = 0.5
+_CLAUSE = re.compile(r"(?<=[.!?])\s+|[;,:。；，：！？\n|]+\s*|\s+(?:and|but|while|whereas)\s+", re.IGNORECASE)
+_CAUSE = re.compile(
+    r"\b(?:caus\w+|because|due\s+to|owing\s+to|le(?:d|ads?)\s+to|result(?:s|ed|ing)?\s+(?:in|from)|trigger(?:s|ed|ing)"
+    r"|therefore|thus|hence|explain(?:s|ed)?|stem(?:s|med)?\s+from|responsible|to\s+blame|culprit)\b"
+    r"|因为|由于|导致|引起|引发|造成|因此|所以|根因|原因|致使",
+    re.IGNORECASE,
+)
+_CHANGE = re.compile(
+    r"\bfrom\b.*\bto\b|→|->|\(was\b|\b(?:rose|risen|rising|fell|fall(?:s|en|ing)?|dropp?\w*|increas\w+|decreas\w+|grew"
+    r"|grow\w*|lower\w*|rais\w+|reduc\w+|doubl\w+|instead\s+of|rather\s+than|(?:more|less|fewer|higher)\s+than)\b"
+    r"|从.*[到至升降]|由.*[到至变升降]|上升|下降|升[至到]|降[至到]|增[加至长]|减[少至]|原[为来是]",
+    re.IGNORECASE | re.DOTALL,
+)
+_ADVICE = re.compile(
+    r"\b(?:runbooks?|documents?|guid\w+|advis\w+|advice|recommend\w*|suggest\w*|should|next\s+steps?|consider|propos\w+)\b"
+    r"|手册|文档|指南|预案|建议|应当|应该|推荐",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The claims that a sentence may rest on, and the texts that were given: alert, question, code's own sentences."""
+
+    claims: tuple[Claim, ...]
+    given: tuple[str, ...]
+
+
+def first_fault(text: str, ground: Ground) -> str | None:
+    """Why a text may not be said, as the code of its first sentence that may not, or None."""
+    before = ""
+    for sentence in coverage.sentences(text):
+        if code := fault(sentence, ground, before):
+            return code
+        before += sentence
+    return None
+
+
+def fault(sentence: str, ground: Ground, before: str = "") -> str | None:
+    """Why the sentence may not be said, as a code, or None. `before`: what stands before it in the same text."""
+    if _joins_claims(sentence, ground):
+        return "JOINS_CLAIMS"
+    if _reorders(sentence, ground):
+        return "REORDERS"
+    if _names_cause(sentence, ground):
+        return "NAMES_CAUSE"
+    if _turns_meaning(sentence, ground.claims):
+        return "TURNS_MEANING"
+    return "TELLS_AS_FACT" if _tells_as_fact(sentence, before, ground) else None
+
+
+def _texts(claim: Claim) -> tuple[str, ...]:
+    return (claim.claim_text, *(item.evidence_excerpt for item in claim.evidence))
+
+
+def _all_texts(claims: Iterable[Claim]) -> list[str]:
+    return [text for claim in claims for text in _texts(claim)]
+
+
+def _joins_claims(sentence: str, ground: Ground) -> bool:
+    folded = fold(sentence)
+    given = [Source(fold(text)) for text in ground.given]
+    if not unsupported_terms(folded, given):
+        return False
+    return all(
+        unsupported_terms(folded, [*given, *(Source(fold(text)) for text in _texts(claim))]) for claim in ground.claims
+    )
+
+
+def _figures(text: str) -> list[Term]:
+    """The numbers, without times of day and dates, whose place in a sentence says nothing."""
+    return [term for term in terms(fold(text)) if term.value is not None and re.fullmatch(r"\d+(?:\.\d+)?", term.value)]
+
+
+def _reorders(sentence: str, ground: Ground) -> bool:
+    said = [term.value for term in _figures(sentence)]
+    if len(set(said)) < 2 or not _CHANGE.search(fold(sentence)):
+        return False
+    kept = ([term.value for term in _figures(text)] for text in (*_all_texts(ground.claims), *ground.given))
+    holding = [values for values in kept if set(said) <= set(values)]
+    return bool(holding) and not any(_in_order(said, values) for values in holding)
+
+
+def _in_order(said: Sequence[str | None], kept: Sequence[str | None]) -> bool:
+    rest = iter(kept)
+    return all(value in rest for value in said)
+
+
+def _names_cause(sentence: str, ground: Ground) -> bool:
+    if not _CAUSE.search(fold(sentence)) or of_knowledge(sentence):
+        return False
+    return not any(_CAUSE.search(fold(text)) for text in _all_texts(ground.claims))
+
+
+def _clauses(text: str) -> Iterator[str]:
+    return (clause for clause in _CLAUSE.split(legible(fold(text))) if clause.strip())
+
+
+def _turns_meaning(sentence: str, claims: Iterable[Claim]) -> bool:
+    """Whether what a clause is made of stands in the claims only in clauses that say the opposite."""
+    clauses = [clause for text in _all_texts(claims) for clause in _clauses(text)]
+    denied = [clause for clause in clauses if denies(clause)]
+    stated = [clause for clause in clauses if not denies(clause)]
+    failing = [clause for clause in stated if like_denial(clause)]
+    for clause in _clauses(sentence):
+        if coverage.only_frames(clause) or of_knowledge(clause):
+            continue
+        if not denies(clause):
+            own, opposite = stated, [] if like_denial(clause) else denied
+        elif like_denial(clause):
+            own, opposite = denied, stated
+        else:
+            # "Could not connect" for "connection refused", but not "was not refused".
+            own, opposite = [*denied, *failing], [each for each in stated if each not in failing]
+        if _made_of(clause, own) < HALF < _made_of(clause, opposite):
+            return True
+    return False
+
+
+def _made_of(clause: str, sources: Sequence[str]) -> float:
+    return coverage.coverage(clause, Vocabulary.of(sources))
+
+
+def _tells_as_fact(sentence: str, before: str, ground: Ground) -> bool:
+    """Advice is told as advice and an empty search as a search; everything else is made of what was observed.
+
+    Advice may be longer than the sentence that calls it so.
+    """
+    kinds = {ClaimKind.OBSERVATION}
+    if _ADVICE.search(fold(before + sentence)):
+        kinds.add(ClaimKind.GUIDANCE)
+    if denies(before + sentence):
+        kinds.add(ClaimKind.NEGATIVE_OBSERVATION)
+    firm = [claim for claim in ground.claims if claim.kind in kinds]
+    if len(firm) == len(ground.claims):
+        return False
+    known = Vocabulary.of((*_all_texts(firm), *ground.given))
+    named = unsupported_terms(fold(sentence), [Source(fold(text)) for text in (*_all_texts(firm), *ground.given)])
+    return bool(named) or not all(coverage.holds(part, known) for part in coverage.sentences(sentence))
