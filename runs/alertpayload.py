@@ -1,4 +1,4 @@
-"""Alertmanager's webhook (version 4) as values, whatever shape it arrives in.
+"""Alertmanager's webhook (version 4), and Grafana's that imitates it, as values, whatever shape it arrives in.
 
 Format: https://prometheus.io/docs/alerting/latest/configuration/#webhook_config. Read leniently, because
 many senders imitate it: any envelope field may be missing, a group key may be a number, an alert may lack its
@@ -32,6 +32,7 @@ FINGERPRINT = re.compile(r"[A-Za-z0-9._-]{1,58}")
 FINGERPRINT_CHARS = 16
 UNNAMED = "UnnamedAlert"
 EARLIEST_YEAR = 1970
+GRAFANA_FIELDS = ("valueString", "dashboardURL", "panelURL")
 
 # The first of these labels that an alert has tells where it is.
 PLACE_LABELS = ("service", "app", "application", "job", "deployment", "pod", "instance", "host", "namespace")
@@ -115,7 +116,9 @@ def read_alert(alert: Mapping[str, Any], envelope: Mapping[str, Any]) -> Incomin
     """One alert; what it lacks comes from the envelope's common labels and annotations."""
     sent = _texts(envelope.get("commonLabels")) | _texts(alert.get("labels"))
     labels = _without_secrets(sent)
-    annotations = _without_secrets(_texts(envelope.get("commonAnnotations")) | _texts(alert.get("annotations")))
+    annotations = _without_secrets(
+        _texts(envelope.get("commonAnnotations")) | _of_grafana(alert) | _texts(alert.get("annotations"))
+    )
     status = alert.get("status") or envelope.get("status")
     name = labels.get("alertname") or clean(text(alert.get("alertname") or UNNAMED, MAX_NAME))
     subject = AlertSubject(
@@ -129,6 +132,14 @@ def read_alert(alert: Mapping[str, Any], envelope: Mapping[str, Any]) -> Incomin
         fingerprint=_fingerprint(alert.get("fingerprint"), sent),
     )
     return IncomingAlert(subject=subject, ends_at=moment(alert.get("endsAt")))
+
+
+def _of_grafana(alert: Mapping[str, Any]) -> dict[str, str]:
+    """What Grafana measured when the alert fired, and where it is drawn: its fields beside those of Alertmanager.
+
+    https://grafana.com/docs/grafana/latest/alerting/configure-notifications/manage-contact-points/integrations/webhook-notifier/
+    """
+    return _texts({name: value for name in GRAFANA_FIELDS if isinstance(value := alert.get(name), str) and value})
 
 
 def _fingerprint(given: Any, labels: Mapping[str, str]) -> str:

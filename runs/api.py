@@ -1,6 +1,5 @@
-"""Alerts in, and runs listed and cancelled, over HTTP. Mounted under /api by `superbiz.api`.
+"""Runs listed and cancelled, over HTTP. Mounted under /api by `superbiz.api`.
 
-POST /alerts/alertmanager   scope alerts:write   202
 GET  /runs                  scope runs:read
 POST /runs/{runId}/cancel   scope runs:cancel    202, or 409 where the run ended otherwise
 """
@@ -17,7 +16,7 @@ from pydantic import AwareDatetime, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from gatekeeper.types import Intent, Verdict
-from runs import alertpayload, intake, lifecycle
+from runs import lifecycle
 from runs.access import ApiError, Caller, caller_auth, may_cancel, require, visible_run, visible_runs
 from runs.errors import CancelReason
 from runs.models import DiagnosisRun
@@ -43,82 +42,6 @@ def caller_of_view(request: HttpRequest, scope: str) -> Caller:
 def run_url(run_id: str) -> str:
     """Path of the run's page."""
     return f"/runs/{run_id}/"
-
-
-# ---- alerts ---------------------------------------------------------------------------------------------------
-
-
-class StartedRunShape(Shape):
-    run_id: str
-    session_id: str
-    alert_name: str
-    url: str
-
-
-class ReceivedShape(Shape):
-    """Counts of alerts, and the run that was started, if any."""
-
-    accepted: int
-    deduplicated: int
-    resolved: int
-    ignored: int
-    runs: list[StartedRunShape]
-
-
-WEBHOOK_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "required": ["alerts"],
-                    "description": "Alertmanager webhook, version 4; all fields but `alerts` may be missing.",
-                    "properties": {
-                        "groupKey": {"type": "string"},
-                        "status": {"type": "string", "enum": ["firing", "resolved"]},
-                        "alerts": {"type": "array", "items": {"type": "object"}, "maxItems": alertpayload.MAX_ALERTS},
-                    },
-                }
-            }
-        },
-    }
-}
-
-
-def received_shape(request: HttpRequest, received: intake.Received) -> ReceivedShape:
-    return ReceivedShape(
-        accepted=received.accepted,
-        deduplicated=received.deduplicated,
-        resolved=received.resolved,
-        ignored=received.ignored,
-        runs=[
-            StartedRunShape(
-                run_id=run.run_id,
-                session_id=run.session_id,
-                alert_name=run.alert_name,
-                url=request.build_absolute_uri(run_url(run.run_id)),
-            )
-            for run in received.runs
-        ],
-    )
-
-
-@router.post(
-    "/alerts/alertmanager",
-    response={202: ReceivedShape},
-    summary="Alertmanager's webhook",
-    openapi_extra=WEBHOOK_BODY,
-)
-def alertmanager(request: HttpRequest) -> Any:
-    """One group a body; at most one run a group. A repeat inside the window joins its alert and starts none."""
-    caller = caller_of_view(request, Scope.ALERTS_WRITE)
-    try:
-        notice = alertpayload.read_notice(alertpayload.read_json(request.body))
-    except alertpayload.BadPayload as error:
-        raise ApiError(error.status, error.code, error.message) from error
-    sender = intake.Sender(user_id=caller.user_id, token_id=caller.token_id)
-    return Status(202, received_shape(request, intake.receive(notice, sender)))
 
 
 # ---- runs -----------------------------------------------------------------------------------------------------

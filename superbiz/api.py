@@ -21,6 +21,7 @@ from audit.api import router as audit_router
 from audit.api import run_for
 from audit.shapes import RunShape
 from runs.access import ApiError, caller_auth, visible_run
+from runs.alerts_api import router as alerts_router
 from runs.api import caller_of_view
 from runs.api import router as runs_router
 from runs.models.token import Scope
@@ -65,6 +66,7 @@ def get_run(request: HttpRequest, response: HttpResponse, run_id: str) -> Any:
     return run_for(caller, visible_run(caller, run_id))
 
 
+api.add_router("", alerts_router)
 api.add_router("", runs_router)
 api.add_router("", composed)
 api.add_router("", audit_router)
