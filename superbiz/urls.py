@@ -24,5 +24,6 @@ urlpatterns = [
     path("sign-out/", LogoutView.as_view(), name="sign_out"),
     # Where browsers look on pages that name no icon, such as the admin's.
     path("favicon.ico", RedirectView.as_view(url=static("icon.svg"))),
+    path("", include("runs.urls")),
     path("", include("audit.urls")),
 ]

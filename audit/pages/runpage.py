@@ -14,6 +14,7 @@ from runs.errors import CANCEL_SENTENCES, FAILURE_SENTENCES, CancelReason, Failu
 from runs.models import DiagnosisRun
 from runs.pages.hostile import one_line, seen
 from runs.pages.links import Linked, linked
+from runs.pages.noticeview import NoticeView, notices_of
 from runs.pages.words import TRIGGER_WORDS, VERDICT_WORDS, Tone, Words, badge, tone_of_code
 from runs.pins import Rehearsal
 
@@ -105,6 +106,8 @@ class RunView:
     answer: Answer | None
     why: Why | None
     rehearsal: RehearsalView | None
+    alert_id: int | None
+    notices: tuple[NoticeView, ...]
     frames: FramesOverview
 
     @property
@@ -113,7 +116,7 @@ class RunView:
 
 
 def run_view(run: DiagnosisRun) -> RunView:
-    """Four queries, whatever the run holds."""
+    """Five queries, whatever the run holds."""
     frames = frames_overview(run.id, cited_invocations(run))
     words, tone = badge(run)
     answer = answer_of(run, frames.events_of_invocations)
@@ -147,6 +150,8 @@ def run_view(run: DiagnosisRun) -> RunView:
         answer=answer,
         why=_why(run) if answer is None and run.is_terminal else None,
         rehearsal=_rehearsal(run),
+        alert_id=run.alert_id,
+        notices=notices_of(run.id),
         frames=frames,
     )
 

@@ -9,12 +9,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from playwright.sync_api import Browser
 
+from runs import alert_actions
+from runs.access import Caller
+from runs.models import Alert
 from tests.audit.told_runs import GATE_EVENT, RELEASE_EVENT, STEP_EVENT, TOOL_EVENT, opening, told_run
 from tests.browser.conftest import Server, visiting
-from tests.factories import RunFactory
+from tests.factories import AlertFactory, RunFactory
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
 Prepare = Callable[[], str]
@@ -54,6 +57,22 @@ def live_run() -> str:
     return f"/runs/{opening().id}/"
 
 
+def alert_of_all_kinds() -> Alert:
+    """One that is silenced, has runs and came before."""
+    AlertFactory.create(fingerprint="aa", status="RESOLVED", last_run=RunFactory.create(failed=True))
+    alert: Alert = AlertFactory.create(
+        fingerprint="aa",
+        labels={"service": "checkout-api"},
+        annotations={"summary": "It burns."},
+        generator_url="https://prometheus.example/graph",
+        last_run=opening(),
+    )
+    reader = User.objects.get(username="reader")
+    reader.user_permissions.add(Permission.objects.get(codename="submit_alerts"))
+    alert_actions.silence(alert.id, Caller(user=reader), lasts=timedelta(hours=1), reason="Known.")
+    return alert
+
+
 PAGES = [
     Looked("sign-in", fixed("/sign-in/"), signed_in=False),
     Looked("sign-in link that is gone", fixed("/sign-in/no-such-token/"), signed_in=False),
@@ -72,6 +91,10 @@ PAGES = [
     Looked("run, gate", of_run(f"?event={GATE_EVENT}"), settled="#panel [data-panel]"),
     Looked("run, release", of_run(f"?event={RELEASE_EVENT}"), settled="#panel [data-panel]"),
     Looked("reasoning", of_run(f"events/{STEP_EVENT}/restricted/")),
+    Looked("empty inbox", fixed("/alerts/")),
+    Looked("inbox", lambda: alert_of_all_kinds() and "/alerts/", settled=".alerts"),
+    Looked("inbox without a match", fixed("/alerts/?state=firing")),
+    Looked("alert", lambda: f"/alerts/{alert_of_all_kinds().id}/", settled=".history"),
     Looked("not found", fixed("/no/such/page")),
     Looked("bad request", fixed("/runs/new/?after=x")),
 ]
