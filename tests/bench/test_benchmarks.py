@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench import apart, gate, kernel, throughput, webhook, workload
+from bench import apart, gate, kernel, storm, throughput, webhook, workload
 from bench.__main__ import BENCHMARKS
-from bench.openloop import Client
+from bench.openloop import Answered, Client
 from gatekeeper.gate import judge
 from gatekeeper.shipped import shipped_rule_set
 from runs.alertpayload import read_json, read_notice
@@ -48,6 +48,19 @@ def test_every_alert_of_the_webhook_load_is_another_one() -> None:
     notices = [read_notice(read_json(body)) for body in webhook.bodies(20, first=5)]
     prints = [alert.fingerprint for notice in notices for alert in notice.alerts]
     assert len(set(prints)) == len(prints) >= 20
+
+
+def test_the_storm_holds_each_alert_once_and_some_in_groups() -> None:
+    notices = [read_notice(read_json(body)) for body in storm.storm_bodies(640)]
+    prints = [alert.fingerprint for notice in notices for alert in notice.alerts]
+    assert len(set(prints)) == len(prints) == 640
+    assert {len(notice.alerts) for notice in notices} == {1, storm.GROUP}
+
+
+def test_a_storm_in_which_an_alert_was_refused_has_no_figures() -> None:
+    refused = storm.Storm([Answered(503, b"{}", 0.1)], 1.0, {})
+    with pytest.raises(RuntimeError, match="503"):
+        storm.figures(refused, 0, 0)
 
 
 def test_an_instance_knows_no_setting_of_this_machine_and_leaves_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,20 @@ def test_odd_fields_are_taken_as_well_as_can_be(changes: dict[str, Any], field: 
     assert getattr(one(**changes), field) == value
 
 
+@pytest.mark.parametrize(
+    "kept", ["±", "%E9%93%B6", "100% complete", "{{ $value }} {% now %}", "<script>", "银行", "a\tb\nc", "\u202e"]
+)
+def test_signs_are_kept_exactly(kept: str) -> None:
+    subject = one(labels={"alertname": kept, "x": kept}, annotations={"summary": kept})
+    assert (subject.alertname, subject.labels["x"], subject.annotations["summary"]) == (kept, kept, kept)
+
+
+def test_what_grafana_measured_stands_behind_an_annotation_of_that_name() -> None:
+    measured = {"valueString": "[ value=10 ]", "panelURL": "", "dashboardURL": None, "annotations": {"summary": "s"}}
+    assert one(**measured).annotations == {"summary": "s", "valueString": "[ value=10 ]"}
+    assert one(**measured | {"annotations": {"valueString": "mine"}}).annotations == {"valueString": "mine"}
+
+
 @pytest.mark.parametrize("missing", [{"fingerprint": None}, {"fingerprint": 3}, {"fingerprint": ""}])
 def test_a_missing_fingerprint_comes_from_the_labels_in_any_order(missing: dict[str, Any]) -> None:
     labels = {"b": "2", "a": "1", "alertname": "X"}
@@ -148,6 +162,8 @@ def test_nothing_in_an_alert_breaks_the_reading(alerts: list[dict[str, Any]], la
         (True, None),
         ("1969-12-31T23:59:59Z", None),
         ("2026-01-01T00:00:00+02:00", datetime(2025, 12, 31, 22, tzinfo=UTC)),
+        ("2026-01-01T00:00:00-04:00", datetime(2026, 1, 1, 4, tzinfo=UTC)),
+        ("2999-01-01T00:00:00Z", datetime(2999, 1, 1, tzinfo=UTC)),
     ],
 )
 def test_times(value: object, at: datetime | None) -> None:

@@ -172,3 +172,19 @@ def test_a_runbook_whose_name_is_no_text_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "pool\udcff.md").write_text("# Pool\n\nLook.\n", encoding="utf-8")
     with pytest.raises(Exception, match=r"its name is not UTF-8 text"):
         call_command("import_runbooks", str(tmp_path))
+
+
+# ---- notices --------------------------------------------------------------------------------------------------
+
+
+def test_addresses_that_apprise_knows_are_taken() -> None:
+    preflight.check_notices(env(notify_urls=()))
+    preflight.check_notices(env(notify_urls=("json://hooks.example/x", "slack://TokenA/TokenB/TokenC123")))
+
+
+def test_an_address_that_apprise_cannot_use_is_told_without_its_secrets() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        preflight.check_notices(env(notify_urls=("json://hooks.example/x", "nosuchservice://hunter2@host")))
+    assert "SUPERBIZ_NOTIFY_URLS" in str(refused.value)
+    assert "number 2, nosuchservice://" in str(refused.value)
+    assert "hunter2" not in str(refused.value)
