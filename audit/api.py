@@ -4,13 +4,13 @@ GET /diagnosis/{sessionId}/trace?runId=            scope runs:read
 GET /diagnosis/{sessionId}/trace/reasoning?runId=  scope reasoning:read; each read is recorded
 """
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query, Router
 
-from audit.models import ReasoningAccess, TraceEvent
+from audit.models import TraceEvent
+from audit.readings import record_access
 from audit.shapes import (
     ReasoningListShape,
     ReasoningShape,
@@ -30,18 +30,6 @@ router = Router(tags=["trace"], auth=caller_auth, by_alias=True)
 RUNS_OF_SESSION = 50
 
 RunIdParameter = Annotated[str | None, Query(alias="runId")]
-
-
-def record_access(caller: Caller, run_id: str, what: str) -> None:
-    """Put on record that `caller` reads restricted text of a run. Called before the text is fetched."""
-    ReasoningAccess.objects.create(
-        run_id=run_id,
-        reader=caller.name[:150],
-        user_id=caller.user_id,
-        token_name=caller.token.name if caller.token else None,
-        what=what,
-        at=datetime.now(UTC),
-    )
 
 
 def run_for(caller: Caller, run: DiagnosisRun) -> RunShape:

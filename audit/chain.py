@@ -11,6 +11,11 @@
                                       closed, with their reasoning and calls, and invocations without a frame
     content digest of RUN_FINISHED    the run's own row as it ended
 
+Who read a run's restricted texts is a chain beside it, which goes on after the run has ended:
+
+    genesis      digest("reasoning_access.genesis", run id)
+    hash         digest("reasoning_access", [previous hash, every other field of the reading])
+
 A row is a mapping from column names to values, as Django's `.values()` gives it; the tuples below name the
 columns that count. Columns left out are the surrogate key, the `legacy` mark, and those of the run that may
 change after its end (links that are set null when what they point at is deleted, the heartbeat).
@@ -139,6 +144,8 @@ RUN_FIELDS = (
     "finished_at",
 )
 
+READING_FIELDS = ("run_id", "sequence_no", "reader", "user_id", "token_name", "what", "at")
+
 STEP_FIELDS = STEP_OPENING_FIELDS + STEP_CLOSING_FIELDS
 
 
@@ -152,6 +159,14 @@ def genesis(run_id: str) -> str:
 
 def frame_hash(previous_hash: str, frame: Row) -> str:
     return digest("frame", [previous_hash, picked(frame, FRAME_FIELDS)])
+
+
+def reading_genesis(run_id: str) -> str:
+    return digest("reasoning_access.genesis", run_id)
+
+
+def reading_hash(previous_hash: str, reading: Row) -> str:
+    return digest("reasoning_access", [previous_hash, picked(reading, READING_FIELDS)])
 
 
 def invocation_digest(invocation: Row) -> str:

@@ -4,10 +4,20 @@ from dataclasses import dataclass
 
 from audit import chain
 from audit.chain import Ledgers, Row
-from audit.models import AgentReasoning, AgentStep, ModelCallRow, ToolInvocation, TraceEvent, TraceHead
+from audit.models import (
+    AgentReasoning,
+    AgentStep,
+    ModelCallRow,
+    ReasoningAccess,
+    ReasoningAccessHead,
+    ToolInvocation,
+    TraceEvent,
+    TraceHead,
+)
 from runs.models import DiagnosisRun
 
 STORED_FRAME_FIELDS = (*chain.FRAME_FIELDS, "previous_hash", "hash", "legacy")
+STORED_READING_FIELDS = (*chain.READING_FIELDS, "previous_hash", "hash")
 RUN_CLOSING_FIELDS = ("trace_event_count", "trace_head_hash")
 HEAD_FIELDS = ("run_id", "sequence_no", "hash", "events", "steps", "tool_invocations", "model_calls", "closed")
 
@@ -31,6 +41,22 @@ class Record:
         return not (
             self.run or self.head or self.frames or rows.steps or rows.reasoning or rows.calls or rows.invocations
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Who read the run's restricted texts. `head` None: nobody did."""
+
+    run_id: str
+    head: Row | None
+    rows: tuple[Row, ...]
+
+
+def load_readings(run_id: str) -> Readings:
+    """Two queries."""
+    rows = ReasoningAccess.objects.filter(run_id=run_id).order_by("sequence_no", "id").values(*STORED_READING_FIELDS)
+    head = ReasoningAccessHead.objects.filter(run_id=run_id).values("run_id", "sequence_no", "hash").first()
+    return Readings(run_id, head, tuple(rows))
 
 
 def load_record(run_id: str) -> Record:

@@ -13,43 +13,37 @@ What an attacker with the database's superuser can do, and what gives it away:
     the head is edited                  its number, hash, counts and close are those of the frames and rows
     a row is marked as an older one     rows of a run are never so marked
 
+The readings of a run's restricted texts (`reasoning_access`) are a chain of their own with a head of its own, because
+they go on when the run has ended: see `audit.links`, whose faults are those of frames.
+
 Not covered: `diagnosis_run.alert_id`, `requested_by_id` and `requested_by_token_id`, which are set null when what they
-name is deleted, and `reasoning_access`, whose rows belong to no chain.
+name is deleted.
 
 Who rewrites everything up to the head is found only by a head kept elsewhere (`verify_ledger --heads`).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from audit import chain
 from audit.chain import Row
-from audit.record import Record
+from audit.links import Chain, Fault, Problem, end_problems, row_problems
+from audit.record import Readings, Record
 from runs.harness.digest import content_digest
 from runs.harness.events import EventType
 from runs.models.run import TERMINAL
 
-
-class Fault(StrEnum):
-    EDITED = "EDITED"
-    REMOVED = "REMOVED"
-    INSERTED = "INSERTED"
-    REORDERED = "REORDERED"
-    MISSING = "MISSING"
+__all__ = ["Fault", "Problem", "verify", "verify_readings"]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """`where` names the frame by number or the ledger row by table and id."""
-
-    fault: Fault
-    where: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.fault}: {self.message}"
+def verify_readings(readings: Readings) -> list[Problem]:
+    """The problems of the record of who read a run's restricted texts; none where everything holds."""
+    rows = Chain("reading", chain.reading_genesis(readings.run_id), readings.rows, chain.reading_hash)
+    problems, faulty = row_problems(rows)
+    head = readings.head
+    if head is not None:
+        return [*problems, *end_problems(rows, faulty, head["sequence_no"], head["hash"], None)]
+    return [*problems, Problem(Fault.REMOVED, "reading head", "there are readings and no head")] if rows.rows else []
 
 
 def verify(record: Record) -> list[Problem]:
@@ -65,84 +59,26 @@ def verify(record: Record) -> list[Problem]:
 # ---- the chain --------------------------------------------------------------------------------------------------
 
 
-def _sound(frame: Row, number: int) -> bool:
-    """Whether the frame's hash is that of its fields, had it this number."""
-    return bool(chain.frame_hash(frame["previous_hash"], {**frame, "sequence_no": number}) == frame["hash"])
-
-
-def _linked_numbers(record: Record) -> dict[str, int]:
-    """The place of each frame by its hash, following the links from the genesis as far as they go."""
-    followers: dict[str, list[Row]] = {}
-    for frame in record.frames:
-        followers.setdefault(frame["previous_hash"], []).append(frame)
-    places: dict[str, int] = {}
-    at, number = [chain.genesis(record.run_id)], 0
-    while at:
-        number += 1
-        at = [f["hash"] for previous in at for f in followers.get(previous, ()) if f["hash"] not in places]
-        places.update(dict.fromkeys(at, number))
-    return places
-
-
 def _name(frame: Row) -> str:
     return f"frame {frame['sequence_no']}"
 
 
 def _chain_problems(record: Record) -> list[Problem]:
-    places = _linked_numbers(record)
-    unsound = [frame for frame in record.frames if not _sound(frame, frame["sequence_no"])]
-    moved = {
-        frame["sequence_no"]: place
-        for frame in unsound
-        if (place := places.get(frame["hash"])) is not None and _sound(frame, place)
-    }
-    displaced = set(moved.values()) - moved.keys()
-    edited = {frame["sequence_no"] for frame in unsound} - moved.keys()
-    faulty = moved.keys() | displaced | edited
-    problems: list[Problem] = []
-    for frame in record.frames:
-        number = frame["sequence_no"]
-        if number in moved:
-            problems.append(Problem(Fault.REORDERED, _name(frame), f"it was recorded as frame {moved[number]}"))
-        elif number in displaced:
-            problems.append(Problem(Fault.INSERTED, _name(frame), "another frame was recorded under its number"))
-        elif number in edited:
-            problems.append(Problem(Fault.EDITED, _name(frame), "its hash is not the hash of its fields"))
-    return [*problems, *_link_problems(record, faulty), *_head_problems(record, faulty)]
+    frames = Chain("frame", chain.genesis(record.run_id), record.frames, chain.frame_hash)
+    problems, faulty = row_problems(frames)
+    return [*problems, *_head_problems(record, frames, faulty)]
 
 
-def _link_problems(record: Record, faulty: set[int]) -> Iterator[Problem]:
-    expected, previous_hash, previous_number = 1, chain.genesis(record.run_id), 0
-    for frame in record.frames:
-        number = frame["sequence_no"]
-        if number > expected:
-            gone = f"frame {expected}" if number == expected + 1 else f"frames {expected} to {number - 1}"
-            yield Problem(Fault.REMOVED, gone, "the sequence has a gap")
-        elif frame["previous_hash"] != previous_hash and not faulty & {number, previous_number}:
-            where = f"frame {previous_number}" if previous_number else _name(frame)
-            yield Problem(Fault.EDITED, where, f"{_name(frame)} follows another frame than the one that is there")
-        expected, previous_hash, previous_number = number + 1, frame["hash"], number
-
-
-def _head_problems(record: Record, faulty: set[int]) -> Iterator[Problem]:
-    head, frames = record.head, record.frames
+def _head_problems(record: Record, frames: Chain, faulty: set[int]) -> Iterator[Problem]:
+    head = record.head
     if head is None:
-        if frames:
+        if frames.rows:
             yield Problem(Fault.REMOVED, "head", "the run has frames and no head")
         return
-    last = frames[-1]["sequence_no"] if frames else 0
-    beyond = [frame for frame in frames if frame["sequence_no"] > head["sequence_no"]]
-    for frame in (frame for frame in beyond if frame["sequence_no"] not in faulty):
-        yield Problem(Fault.INSERTED, _name(frame), f"the head stands at frame {head['sequence_no']}")
-    if last < head["sequence_no"]:
-        gone = f"frames {last + 1} to {head['sequence_no']}" if head["sequence_no"] > last + 1 else f"frame {last + 1}"
-        yield Problem(Fault.REMOVED, gone, "the head is ahead of the last frame")
-    elif not beyond and frames and frames[-1]["hash"] != head["hash"]:
-        ended_with = record.run["trace_head_hash"] if record.run is not None else None
-        # The run's row is a second witness of which of the two was there first.
-        where = "head" if frames[-1]["hash"] == ended_with else _name(frames[-1])
-        yield Problem(Fault.EDITED, where, f"the head and {_name(frames[-1])} have different hashes")
-    yield from _head_edits(head, frames)
+    # The run's row is a second witness of which of the two was there first.
+    ended_with = record.run["trace_head_hash"] if record.run is not None else None
+    yield from end_problems(frames, faulty, head["sequence_no"], head["hash"], ended_with)
+    yield from _head_edits(head, record.frames)
     counts = {
         "agent_step": (head["steps"], len(record.ledgers.steps)),
         "model_call_ledger": (head["model_calls"], len(record.ledgers.calls)),

@@ -1,6 +1,8 @@
 """The application that carries the management commands and the sign-in pages."""
 
+from axes.apps import AppConfig as AxesConfig
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class SuperbizConfig(AppConfig):
@@ -12,3 +14,9 @@ class SuperbizConfig(AppConfig):
         from superbiz.celery import app
 
         app.set_current()
+
+
+class SignInsConfig(AxesConfig):
+    """django-axes under a name that says what it shows."""
+
+    verbose_name = _("Sign-ins")

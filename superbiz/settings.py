@@ -30,7 +30,7 @@ ALLOWED_HOSTS = list(dict.fromkeys([*SUPERBIZ.allowed_hosts, *LOOPBACK_HOSTS]))
 BEHIND_TLS = not DEBUG and not SUPERBIZ.loopback_only
 
 INSTALLED_APPS = [
-    "superbiz",
+    "superbiz.apps.SuperbizConfig",
     "audit",
     "runs",
     "gatekeeper",
@@ -47,7 +47,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "csp",
     "ninja",
-    "axes",
+    "superbiz.apps.SignInsConfig",
 ]
 
 MIDDLEWARE = [

@@ -1,4 +1,4 @@
-from audit.models.access import ReasoningAccess
+from audit.models.access import ReasoningAccess, ReasoningAccessHead
 from audit.models.ledgers import AgentReasoning, AgentStep, ModelCallRow, ToolInvocation
 from audit.models.prompts import RunPrompt
 from audit.models.trace import PrunedRun, TraceEvent, TraceHead
@@ -9,6 +9,7 @@ __all__ = [
     "ModelCallRow",
     "PrunedRun",
     "ReasoningAccess",
+    "ReasoningAccessHead",
     "RunPrompt",
     "ToolInvocation",
     "TraceEvent",

@@ -9,13 +9,13 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
-from audit.api import record_access
 from audit.overview import frames_overview
 from audit.pages.details import Panel, panel_of
 from audit.pages.restricted import restricted_texts, what_of
 from audit.pages.runpage import run_view
 from audit.pages.timelinequery import MORE_PAGE, PAGE, Edge, read_filter
 from audit.pages.timelineview import Place, timeline_view
+from audit.readings import record_access
 from audit.trace import timeline_page
 from audit.views.page import run_or_404
 from runs import lifecycle
