@@ -3,6 +3,7 @@
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
 
 from audit.models.append_only import append_only, completed_once, no_truncate
 from gatekeeper.types import EvidenceStatus
@@ -50,6 +51,8 @@ class AgentStep(LedgerRow):
 
     class Meta(LedgerRow.Meta):
         db_table = "agent_step"
+        verbose_name = _("step")
+        verbose_name_plural = _("steps")
         constraints = [
             *LedgerRow.Meta.constraints,
             models.CheckConstraint(
@@ -79,6 +82,8 @@ class AgentReasoning(LedgerRow):
 
     class Meta(LedgerRow.Meta):
         db_table = "agent_reasoning_audit"
+        verbose_name = _("reasoning of a step")
+        verbose_name_plural = _("reasoning")
         permissions = [("read_reasoning", "Can read reasoning, drafts and rejected claims")]
         indexes = [models.Index(fields=["run", "id"], name="idx_reasoning_run")]
         triggers = [append_only(), no_truncate()]
@@ -107,6 +112,8 @@ class ModelCallRow(LedgerRow):
 
     class Meta(LedgerRow.Meta):
         db_table = "model_call_ledger"
+        verbose_name = _("model call")
+        verbose_name_plural = _("model calls")
         constraints = [
             *LedgerRow.Meta.constraints,
             models.UniqueConstraint(fields=["step_id", "attempt"], name="model_call_attempt_once"),
@@ -150,6 +157,8 @@ class ToolInvocation(LedgerRow):
 
     class Meta(LedgerRow.Meta):
         db_table = "tool_invocation"
+        verbose_name = _("tool invocation")
+        verbose_name_plural = _("tool invocations")
         constraints = [
             *LedgerRow.Meta.constraints,
             models.UniqueConstraint(fields=["run", "invocation_id"], name="tool_invocation_once_per_run"),

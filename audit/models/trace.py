@@ -5,6 +5,7 @@
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from audit.models.append_only import append_only, kept, no_truncate
 from runs.harness.events import EventType, Phase
@@ -29,6 +30,8 @@ class TraceHead(models.Model):
 
     class Meta:
         db_table = "diagnosis_trace_head"
+        verbose_name = _("end of a record")
+        verbose_name_plural = _("ends of records")
         triggers = [kept(), no_truncate()]
 
     def __str__(self) -> str:
@@ -63,6 +66,8 @@ class TraceEvent(models.Model):
 
     class Meta:
         db_table = "diagnosis_trace_event"
+        verbose_name = _("frame")
+        verbose_name_plural = _("frames")
         constraints = [
             models.UniqueConstraint(fields=["run", "sequence_no"], name="idx_trace_event_run_sequence"),
             models.CheckConstraint(condition=models.Q(sequence_no__gte=1), name="trace_event_sequence_from_one"),
@@ -83,19 +88,35 @@ class TraceEvent(models.Model):
 
 
 class PrunedRun(models.Model):
-    """The tombstone of a run whose records were removed."""
+    """The tombstone of a run whose records were removed.
+
+    What it was (never what it said), when and by whom it was removed, and where its chains ended. The columns that
+    may be null are so in tombstones from before they were kept.
+    """
 
     id = models.BigAutoField(primary_key=True)
-    run_id = models.CharField(max_length=40, unique=True)
-    session_id = models.CharField(max_length=64)
-    pruned_at = models.DateTimeField()
-    pruned_by = models.CharField(max_length=150)
-    reason = models.CharField(max_length=300)
-    trace_event_count = models.PositiveIntegerField()
-    trace_head_hash = models.CharField(max_length=64)
+    run_id = models.CharField(_("run"), max_length=40, unique=True)
+    session_id = models.CharField(_("session"), max_length=64)
+    trigger = models.CharField(_("trigger"), max_length=10, null=True, blank=True)  # noqa: DJ001
+    outcome = models.CharField(_("outcome"), max_length=10, null=True, blank=True)  # noqa: DJ001
+    queued_at = models.DateTimeField(_("queued"), null=True, blank=True)
+    finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
+    pruned_at = models.DateTimeField(_("pruned"))
+    pruned_by = models.CharField(_("pruned by"), max_length=150)
+    reason = models.CharField(_("reason"), max_length=300)
+    trace_event_count = models.PositiveIntegerField(_("frames"))
+    trace_head_hash = models.CharField(_("hash of the last frame"), max_length=64)
+    reading_count = models.PositiveIntegerField(_("readings of reasoning"), null=True, blank=True)
+    reading_head_hash = models.CharField(_("hash of the last reading"), max_length=64, null=True, blank=True)  # noqa: DJ001
 
     class Meta:
         db_table = "pruned_run"
+        verbose_name = _("pruned run")
+        verbose_name_plural = _("pruned runs")
+        indexes = [
+            # The tombstones of a session, newest first.
+            models.Index(fields=["session_id", "-id"], name="idx_pruned_run_session"),
+        ]
         triggers = [append_only(), no_truncate()]
 
     def __str__(self) -> str:

@@ -4,20 +4,23 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from audit.models import PrunedRun, ReasoningAccess, TraceEvent
+from audit.models import PrunedRun, TraceEvent
+from audit.readings import record_access
 from audit.record import load_record
 from audit.verification import verify
 from gatekeeper import rulesets
 from gatekeeper.types import RuleMode, RuleSetting, Severity
 from runs import lifecycle
+from runs.access import Caller
 from runs.models import DiagnosisRun
 from tests.audit import emissions
 from tests.audit.recording import append_now, finished_run, ref, running
 from tests.audit.selfevaluations import CLAIM, evaluation
-from tests.factories import AlertFactory, conclusion
+from tests.factories import AlertFactory, UserFactory, conclusion
 
 pytestmark = pytest.mark.django_db
 
@@ -88,10 +91,11 @@ def test_heads_of_a_run_that_has_none_are_bad_input(wanted: str | None, told: st
 @pytest.mark.parametrize("left", ["reasoning_access", "alert"])
 def test_a_run_of_which_only_a_mention_is_left_is_found(left: str, capsys: pytest.CaptureFixture[str]) -> None:
     run = finished_run()
-    ReasoningAccess.objects.create(run=run, reader="someone", what="reasoning", at=datetime.now(UTC))
+    record_access(Caller(user=UserFactory.create()), run.id, "reasoning")
     AlertFactory.create(last_run=run)
     tables = ("diagnosis_trace_event", "diagnosis_trace_head", "agent_reasoning_audit", "model_call_ledger")
-    for table in {*tables, "tool_invocation", "agent_step", *({"reasoning_access"} - {left})}:
+    own = {"reasoning_access", "reasoning_access_head"} - {left}
+    for table in {*tables, "tool_invocation", "agent_step", *own}:
         as_superuser(f"DELETE FROM {table} WHERE run_id = '{run.id}'")
     if left != "alert":
         as_superuser("DELETE FROM alert")
@@ -112,7 +116,7 @@ def aged(run: DiagnosisRun, days: int) -> DiagnosisRun:
 
 def test_old_runs_are_removed_whole_and_leave_a_tombstone() -> None:
     old, young, waiting = aged(finished_run(), 91), aged(finished_run("stp_2"), 89), running()
-    ReasoningAccess.objects.create(run=old, reader="someone", what="reasoning", at=datetime.now(UTC))
+    record_access(Caller(user=UserFactory.create()), old.id, "reasoning")
     heads = run_command("verify_ledger", heads=True)
     assert run_command("prune_ledger", older_than="90d").startswith("1 runs")
     assert set(DiagnosisRun.objects.values_list("id", flat=True)) == {young.id, waiting.id}
@@ -127,6 +131,30 @@ def test_old_runs_are_removed_whole_and_leave_a_tombstone() -> None:
     assert run_command("verify_ledger", heads=True) == heads, "what was kept elsewhere still matches"
     with pytest.raises(CommandError, match="was pruned"):
         run_command("verify_ledger", old.id)
+
+
+def test_nothing_of_a_pruned_run_is_left_in_any_table() -> None:
+    run = aged(finished_run(), 91)
+    record_access(Caller(user=UserFactory.create()), run.id, "reasoning")
+    AlertFactory.create(last_run=run)
+    run_command("prune_ledger", older_than="90d", reason="asked for by its owner")
+    pointing = [
+        (model, field.name)
+        for model in apps.get_models()
+        for field in model._meta.fields
+        if field.related_model is DiagnosisRun or (field.name == "run_id" and model is not PrunedRun)
+    ]
+    assert len(pointing) > 9
+    left = [
+        f"{model.__name__}.{name}"
+        for model, name in pointing
+        if model._default_manager.filter(**{name: run.id}).exists()
+    ]
+    assert left == []
+    kept = PrunedRun.objects.get()
+    assert (kept.trigger, kept.outcome, kept.reason) == ("ALERT", "SUCCESS", "asked for by its owner")
+    assert kept.reading_count == 1
+    assert kept.pruned_by.startswith("prune_ledger (")
 
 
 def test_a_dry_run_removes_nothing() -> None:

@@ -19,7 +19,8 @@ from django.db import models
 from django.test import Client, RequestFactory
 from django.urls import NoReverseMatch, URLPattern, URLResolver, reverse
 
-from audit.models import PrunedRun, ReasoningAccess
+from audit.models import PrunedRun
+from audit.readings import record_access
 from prompts.actions import sync_shipped
 from runs import alert_actions
 from runs.access import Caller
@@ -154,7 +155,7 @@ def rows() -> dict[str, models.Model]:
     RunNotice.objects.create(run=run, occasion="FINISHED", target="0" * 16, service="json #1", **moment)
     alert = AlertFactory.create()
     alert_actions.silence(alert.id, Caller(user=UserFactory.create()), lasts=timedelta(hours=1), reason="Known.")
-    ReasoningAccess.objects.create(run=run, reader="casey", what="reasoning", at=now())
+    record_access(Caller(user=UserFactory.create()), run.id, "reasoning")
     PrunedRun.objects.create(
         run_id="run_gone",
         session_id="s",
