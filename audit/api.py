@@ -20,8 +20,9 @@ from audit.shapes import (
     run_shape,
     trace_shape,
 )
+from audit.tombstones import visible_run_or_tombstone
 from audit.trace import load_legacy_trace, load_reasoning, load_trace
-from runs.access import ApiError, Caller, caller_auth, may_see_session, require, visible_run
+from runs.access import ApiError, Caller, caller_auth, may_see_session, require
 from runs.models import ChatSession, DiagnosisRun
 from runs.models.token import Scope
 
@@ -53,7 +54,7 @@ def _not_found() -> ApiError:
 
 
 def _run_of_session(caller: Caller, session_id: str, run_id: str) -> DiagnosisRun:
-    run = visible_run(caller, run_id)
+    run = visible_run_or_tombstone(caller, run_id)
     if run.session_id != session_id:
         raise ApiError(404, "RUN_NOT_FOUND", "There is no such run.")
     return run

@@ -3,7 +3,7 @@
 from django.urls import path
 
 from audit import live_view
-from audit.views import prompts, record, run, runlist
+from audit.views import prompts, record, run, runlist, session
 
 urlpatterns = [
     path("", runlist.run_list, name="runs"),
@@ -12,6 +12,7 @@ urlpatterns = [
     path("runs/watched/", runlist.watched_runs, name="watched_runs"),
     path("runs/<str:run_id>/", run.run_page, name="run"),
     path("runs/<str:run_id>/cancel/", run.cancel_run, name="cancel_run"),
+    path("sessions/<str:session_id>/", session.session_page, name="session"),
     path("prompts/dry-runs/<str:run_id>/", prompts.dry_run, name="dry_run"),
     path("prompts/<str:name>/usage/", prompts.prompt_usage, name="prompt_usage"),
     path("prompts/<str:name>/versions/<int:number>/runs/", prompts.prompt_runs, name="prompt_runs"),

@@ -20,7 +20,8 @@ from ninja.errors import HttpError, ValidationError
 from audit.api import router as audit_router
 from audit.api import run_for
 from audit.shapes import RunShape
-from runs.access import ApiError, caller_auth, visible_run
+from audit.tombstones import visible_run_or_tombstone
+from runs.access import ApiError, caller_auth
 from runs.alerts_api import router as alerts_router
 from runs.api import caller_of_view
 from runs.api import router as runs_router
@@ -63,7 +64,7 @@ def get_run(request: HttpRequest, response: HttpResponse, run_id: str) -> Any:
     caller = caller_of_view(request, Scope.RUNS_READ)
     if caller.may(Scope.REASONING_READ):
         response["Cache-Control"] = "no-store"
-    return run_for(caller, visible_run(caller, run_id))
+    return run_for(caller, visible_run_or_tombstone(caller, run_id))
 
 
 api.add_router("", alerts_router)

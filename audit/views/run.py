@@ -17,7 +17,7 @@ from audit.pages.timelinequery import MORE_PAGE, PAGE, Edge, read_filter
 from audit.pages.timelineview import Place, timeline_view
 from audit.readings import record_access
 from audit.trace import timeline_page
-from audit.views.page import run_or_404
+from audit.views.page import run_or_404, tells_of_pruned
 from runs import lifecycle
 from runs.access import Caller, may_cancel
 from runs.errors import CancelReason
@@ -57,6 +57,7 @@ def _place(request: HttpRequest, panel: Panel | None) -> Place:
 
 @require_safe
 @page_view
+@tells_of_pruned
 def run_page(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
     """The whole page, or of it the details (`panel`), the timeline (`record`), more of it (`earlier`, `later`)."""
     run = run_or_404(caller, run_id)
@@ -85,6 +86,7 @@ def run_page(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
 
 @require_POST
 @page_view
+@tells_of_pruned
 def cancel_run(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
     run = run_or_404(caller, run_id)
     if not may_cancel(caller, run):
@@ -102,6 +104,7 @@ def cancel_run(request: HttpRequest, caller: Caller, run_id: str) -> HttpRespons
 
 @require_safe
 @page_view
+@tells_of_pruned
 def restricted(request: HttpRequest, caller: Caller, run_id: str, sequence_no: int) -> HttpResponse:
     """Needs `audit.read_reasoning`. The access is on record before the text is read; no cache keeps the answer."""
     run = run_or_404(caller, run_id)
