@@ -2,8 +2,10 @@ import pytest
 from django.contrib import admin
 from django.test import Client
 
-from audit.models import AgentReasoning
+from audit.models import AgentReasoning, TraceEvent
+from audit.readings import record_access
 from audit.record import load_record
+from runs.access import Caller
 from tests.audit.recording import finished_run
 from tests.factories import UserFactory
 
@@ -49,6 +51,43 @@ def test_the_frames_of_a_run_are_one_link_away(superuser: Client) -> None:
     assert link in steps
     frames = superuser.get(link).content.decode()
     assert frames.count(f">{run.id}<") == len(load_record(run.id).frames)
+
+
+def test_a_row_links_its_run_and_session(superuser: Client) -> None:
+    run = finished_run()
+    record_access(Caller(user=UserFactory.create(username="casey")), run.id, "reasoning")
+    to_run, to_session = f'href="/runs/{run.id}/"', f'href="/sessions/{run.session_id}/"'
+    for model in ("traceevent", "tracehead", "agentstep", "modelcallrow", "toolinvocation", "agentreasoning"):
+        assert to_run in superuser.get(f"/admin/audit/{model}/").content.decode(), model
+    frame = TraceEvent.objects.filter(run=run).latest("id")
+    page = superuser.get(f"/admin/audit/traceevent/{frame.pk}/change/").content.decode()
+    assert to_run in page
+    assert to_session in page
+    assert to_run in superuser.get("/admin/audit/reasoningaccess/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted", "found"),
+    [
+        ("traceevent", "{run.id}", 8),
+        ("traceevent", "{run.session_id}", 8),
+        ("traceevent", "inv_aaaaaa", 1),
+        ("traceevent", "{run.id} stp_1", 3),
+        ("traceevent", "nothing", 0),
+        ("toolinvocation", "inv_aaaaaa", 1),
+        ("modelcallrow", "stp_1", 2),
+        ("reasoningaccess", "cas", 1),
+        ("reasoningaccess", "{run.id}", 1),
+        ("reasoningaccess", "robin", 0),
+    ],
+)
+def test_ledgers_are_searched_by_whole_ids_and_readers_by_name(
+    superuser: Client, model: str, wanted: str, found: int
+) -> None:
+    run = finished_run()
+    record_access(Caller(user=UserFactory.create(username="casey")), run.id, "reasoning")
+    answer = superuser.get(f"/admin/audit/{model}/", {"q": wanted.format(run=run)})
+    assert answer.context["cl"].result_count == found
 
 
 @pytest.mark.parametrize(
