@@ -1,5 +1,6 @@
-"""What is left of a pruned run, and of sessions from before runs had ids."""
+"""What is left of a pruned run and of sessions from before runs had ids; what a record's sums say."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,11 +12,13 @@ from audit.pruning import prune_batch
 from runs.models import DiagnosisRun
 from tests.audit.recording import finished_run
 from tests.audit.test_pages import page_of, part, signed_in
+from tests.audit.test_verification import tamper
 from tests.audit.told_runs import told_run
 from tests.factories import RunFactory, SessionFactory, TokenFactory, UserFactory, now
 
 pytestmark = pytest.mark.django_db
 
+ROW = re.compile(r'<th scope="row">([^<]*)</th>(.*?)</tr>', re.DOTALL)
 CONCLUSION = "The connection pool of checkout-api is exhausted."
 
 
@@ -167,3 +170,33 @@ def test_somebody_elses_session_is_not_there() -> None:
 @pytest.mark.parametrize("name", ["none", "%20", "a" * 100, "'; DROP TABLE"])
 def test_a_session_that_there_is_no_trace_of_is_404(name: str) -> None:
     assert signed_in().get(f"/sessions/{name}/").status_code == 404
+
+
+# ---- the record's sums ----------------------------------------------------------------------------------------
+
+
+def test_the_three_sums_of_tokens_are_shown_and_that_they_differ() -> None:
+    run = finished_run()
+    page = signed_in().get(page_of(run, "record/")).content.decode()
+    assert page.count("<dd>120</dd>") == 3
+    assert "The three sums agree." in page
+    tamper("UPDATE diagnosis_run SET output_tokens = output_tokens + 1 WHERE id = %(run)s", run)
+    page = signed_in().get(page_of(run, "record/")).content.decode()
+    assert (page.count("<dd>120</dd>"), page.count("<dd>121</dd>")) == (2, 1)
+    assert "The three sums differ." in page
+    assert "sums differ" in signed_in().get(page_of(run)).content.decode()
+
+
+def test_what_was_emitted_is_on_record_and_returned_stands_side_by_side() -> None:
+    run = finished_run()
+    tamper("DELETE FROM tool_invocation WHERE run_id = %(run)s", run)
+    page = signed_in().get(page_of(run, "record/")).content.decode()
+    rows = {name: re.findall(r'class="number">([^<]*)<', rest) for name, rest in ROW.findall(page)}
+    assert rows == {
+        "events": ["8", "8", "8"],
+        "steps": ["1", "1", "1"],
+        "tool calls": ["1", "0", "0"],
+        "model calls": ["2", "2", "2"],
+    }
+    assert "tool_invocation inv_aaaaaa: REMOVED" in page
+    assert "Something that the run told of is not on record." in page
