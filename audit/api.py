@@ -49,6 +49,19 @@ def _session(caller: Caller, session_id: str) -> ChatSession | None:
     return session
 
 
+def session_shape(session_id: str, *, exists: bool = True) -> SessionShape:
+    """What a trace says of its session. `exists` False: records carry its name, and it has no row. Two queries."""
+    run_ids = list(
+        DiagnosisRun.objects.filter(session_id=session_id)
+        .order_by("-queued_at", "-id")
+        .values_list("id", flat=True)[:RUNS_OF_SESSION]
+        if exists
+        else []
+    )
+    legacy = "\0" not in session_id and TraceEvent.objects.filter(session_id=session_id, run_id__isnull=True).exists()
+    return SessionShape(session_id=session_id, run_ids=run_ids, legacy_records=legacy)
+
+
 def _not_found() -> ApiError:
     return ApiError(404, "TRACE_NOT_FOUND", "There is no trace of this session.")
 
@@ -70,18 +83,10 @@ def trace(
     """Without `runId`: the session's latest run or, where there is none, its records from before runs had ids."""
     caller = require(request.auth, Scope.RUNS_READ)  # type: ignore[attr-defined]
     session = _session(caller, session_id)
-    run_ids = list(
-        DiagnosisRun.objects.filter(session_id=session_id)
-        .order_by("-queued_at", "-id")
-        .values_list("id", flat=True)[:RUNS_OF_SESSION]
-        if session is not None
-        else []
-    )
-    legacy = "\0" not in session_id and TraceEvent.objects.filter(session_id=session_id, run_id__isnull=True).exists()
-    about = SessionShape(session_id=session_id, run_ids=run_ids, legacy_records=legacy)
-    wanted = run_id or (run_ids[0] if run_ids else None)
+    about = session_shape(session_id, exists=session is not None)
+    wanted = run_id or (about.run_ids[0] if about.run_ids else None)
     if wanted is None:
-        found = load_legacy_trace(session_id) if legacy else None
+        found = load_legacy_trace(session_id) if about.legacy_records else None
         if found is None:
             raise _not_found()
         return trace_shape(found, run=None, chat_session=session, session=about)

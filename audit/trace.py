@@ -314,6 +314,18 @@ def event_details(run_id: str, sequence_no: int) -> EventDetails | None:
     )
 
 
+TOOLS_AFTER_STEP = 200
+
+
+def tool_events_of(run_id: str, step_id: str, sequence_no: int) -> list[TimelineEvent]:
+    """The tool calls that a step asked for, looked for among the events that follow its own. One query."""
+    following = TraceEvent.objects.filter(
+        run_id=run_id, sequence_no__gt=sequence_no, sequence_no__lte=sequence_no + TOOLS_AFTER_STEP
+    )
+    calls = following.filter(step_id=step_id, event_type=EventType.TOOL_INVOCATION).order_by("sequence_no")
+    return [timeline_event(row) for row in calls.values(*TIMELINE_FIELDS)]
+
+
 @dataclass(frozen=True, slots=True)
 class ReasoningEntry:
     """Restricted."""

@@ -3,7 +3,7 @@
 from django.urls import path
 
 from audit import live_view
-from audit.views import prompts, record, run, runlist, session
+from audit.views import export, prompts, record, run, runlist, session
 
 urlpatterns = [
     path("", runlist.run_list, name="runs"),
@@ -17,6 +17,9 @@ urlpatterns = [
     path("prompts/<str:name>/usage/", prompts.prompt_usage, name="prompt_usage"),
     path("prompts/<str:name>/versions/<int:number>/runs/", prompts.prompt_runs, name="prompt_runs"),
     path("prompts/<str:name>/versions/<int:number>/dry-run/", prompts.prompt_dry_run, name="prompt_dry_run"),
+    path("runs/<str:run_id>/trace.json", export.trace_json, name="trace_json"),
+    path("runs/<str:run_id>/report.md", export.report, name="run_report"),
+    path("runs/<str:run_id>/events/<int:sequence_no>/<str:part>.json", export.invocation_json, name="invocation_json"),
     path("runs/<str:run_id>/record/", record.record_check, name="record_check"),
     path("runs/<str:run_id>/live/", live_view.live_run, name="live_run"),
     path("runs/<str:run_id>/events/<int:sequence_no>/restricted/", run.restricted, name="restricted"),

@@ -4,16 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from audit.pages.chart import Chart, chart_of
+from audit.pages.jsonhtml import JsonTree, json_tree
+from audit.pages.loglines import LogLines, log_lines
 from audit.pages.marks import Marked, marked
 from audit.pages.proof import RuleLine, citations_of, rule_lines
 from audit.pages.timeline import TimelineRow, timeline_row
 from audit.pages.words import ROLE_WORDS
 from audit.restricted import visible_self_evaluation
-from audit.trace import EventDetails, Invocation, ModelCallEntry, Step, TimelineEvent, event_details
+from audit.trace import EventDetails, Invocation, ModelCallEntry, Step, TimelineEvent, event_details, tool_events_of
 from runs.harness.events import EventType
 from runs.models import DiagnosisRun
-from runs.pages.hostile import Cut, as_json, one_line, seen, shown
-from runs.pages.words import Words
+from runs.pages.hostile import Cut, one_line, seen, shown
+from runs.pages.words import Tone, Words, tone_of_code
 
 OTHER_REFS = 200
 REF_CHARS = 2_000
@@ -26,16 +29,27 @@ JUDGED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class ToolOfStep:
+    """A tool that the step asked for. `sequence_no` None: no event near the step's tells of the call."""
+
+    name: str
+    sequence_no: int | None = None
+    status: str = ""
+    tone: Tone = Tone.NORMAL
+
+
+@dataclass(frozen=True, slots=True)
 class StepView:
-    """`open_ended`: the run has ended and no end of this step was recorded."""
+    """`open_ended`: the run has ended and no end of this step was recorded. `backwards`: it ended before it began."""
 
     step: Step
     role: Words
     model_input: str
     model_output: str
-    tools: tuple[str, ...]
+    tools: tuple[ToolOfStep, ...]
     calls: tuple[ModelCallEntry, ...]
     open_ended: bool
+    backwards: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +66,22 @@ class RefView:
 
 @dataclass(frozen=True, slots=True)
 class InvocationView:
-    """`others`: refs that nothing published cites; `others_left_out`: how many more of them there are."""
+    """`others`: refs that nothing published cites; `others_left_out`: how many more of them there are.
+
+    `preview`: where no output was kept.
+    """
 
     invocation: Invocation
-    arguments: Cut
-    output: Cut
+    arguments: JsonTree
+    output: JsonTree | None
+    preview: Cut | None
+    chart: Chart | None
+    lines: LogLines | None
     error: str
     cited: tuple[RefView, ...]
     others: tuple[RefView, ...]
     others_left_out: int
-    retrieval: Cut | None
+    retrieval: JsonTree | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +105,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Exactly what the template shows. `facts`: the frame's own metadata, by name."""
+    """Exactly what the template shows. `facts`: the frame's own metadata, by name.
+
+    `missing`: the id of the ledger row that the event points at and that is not on record.
+    """
 
     row: TimelineRow
     event_type: str
@@ -95,10 +118,11 @@ class Panel:
     claims: tuple[ClaimVerdict, ...]
     checks: tuple[Check, ...]
     restricted: bool
+    missing: str
 
 
 def panel_of(run: DiagnosisRun, sequence_no: int) -> Panel | None:
-    """None: the run has no such event. Four queries at most."""
+    """None: the run has no such event. Five queries at most."""
     found = event_details(run.id, sequence_no)
     if found is None:
         return None
@@ -113,7 +137,17 @@ def panel_of(run: DiagnosisRun, sequence_no: int) -> Panel | None:
         claims=_claim_verdicts(run, event),
         checks=_checks(run, event),
         restricted=_has_restricted(found),
+        missing=_missing(found),
     )
+
+
+def _missing(found: EventDetails) -> str:
+    event = found.event
+    if event.event_type == EventType.TOOL_INVOCATION and found.invocation is None:
+        return event.invocation_id or "–"
+    if event.event_type == EventType.AGENT_MODEL_STEP and found.step is None:
+        return event.step_id or "–"
+    return ""
 
 
 def _has_restricted(found: EventDetails) -> bool:
@@ -146,14 +180,29 @@ def _step_view(found: EventDetails, *, ended: bool) -> StepView | None:
         role=ROLE_WORDS.get(step.role, step.role),
         model_input=seen(step.model_input),
         model_output=seen(step.model_output or ""),
-        tools=tuple(one_line(call.get("tool_name", ""), 60) for call in step.tool_plan),
+        tools=_tools(found, step),
         calls=found.model_calls,
         open_ended=ended and step.finished_at is None,
+        backwards=step.finished_at is not None and step.finished_at < step.started_at,
     )
+
+
+def _tools(found: EventDetails, step: Step) -> tuple[ToolOfStep, ...]:
+    """The calls that the step asked for; where their events follow it, with how they went."""
+    asked = tuple(ToolOfStep(one_line(call.get("tool_name", ""), 60)) for call in step.tool_plan)
+    if not asked or step.run_id is None or found.event.status == "STARTED":
+        return asked
+    made = tuple(
+        ToolOfStep(one_line(str(event.details.get("tool_name", "")), 60), event.sequence_no, event.status or "", tone)
+        for event in tool_events_of(step.run_id, step.id, found.event.sequence_no)
+        for tone in (tone_of_code(event.status),)
+    )
+    return made if len(made) >= len(asked) else (*made, *asked[len(made) :])
 
 
 def _invocation_view(run: DiagnosisRun, invocation: Invocation) -> InvocationView:
     citations = citations_of(run, invocation.invocation_id)
+    claims = {path: [claim for claim, _excerpt in found] for path, found in citations.items()}
     cited: list[RefView] = []
     others: list[RefView] = []
     for index, ref in enumerate(invocation.evidence_refs):
@@ -165,13 +214,16 @@ def _invocation_view(run: DiagnosisRun, invocation: Invocation) -> InvocationVie
     details = {name: value for name, value in invocation.retrieval_details.items() if value not in (None, "", [], {})}
     return InvocationView(
         invocation=invocation,
-        arguments=as_json(invocation.input_params),
-        output=as_json(invocation.output) if invocation.output is not None else shown(invocation.output_preview),
+        arguments=json_tree(invocation.input_params),
+        output=None if invocation.output is None else json_tree(invocation.output),
+        preview=shown(invocation.output_preview) if invocation.output is None else None,
+        chart=chart_of(invocation, claims),
+        lines=log_lines(invocation, citations),
         error=seen(invocation.error_message or ""),
         cited=tuple(cited),
         others=tuple(others),
         others_left_out=len(invocation.evidence_refs) - len(cited) - len(others),
-        retrieval=as_json(details) if details else None,
+        retrieval=json_tree(details) if details else None,
     )
 
 

@@ -3,16 +3,18 @@
 Whoever calls this has checked the permission and recorded the access first.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
 from audit.pages.details import GATE_ROUNDS
+from audit.pages.jsonhtml import JsonTree, json_tree
 from audit.trace import TimelineEvent, load_reasoning
 from runs.harness.events import EventType
 from runs.models import DiagnosisRun
-from runs.pages.hostile import Cut, as_json, shown
+from runs.pages.hostile import Cut, shown
 from runs.pages.words import Words
 
 REASONING = "reasoning"
@@ -21,8 +23,11 @@ SELF_EVALUATION = "self_evaluation"
 
 @dataclass(frozen=True, slots=True)
 class RestrictedText:
+    """One of `tree` and `text`: what is JSON is shown as a tree."""
+
     title: Words
-    text: Cut
+    tree: JsonTree | None = None
+    text: Cut | None = None
 
 
 def what_of(event: TimelineEvent) -> str:
@@ -37,7 +42,9 @@ def restricted_texts(run: DiagnosisRun, event: TimelineEvent) -> tuple[Restricte
     kept = run.self_evaluation or {}
     verifier = kept.get("verifier_evaluation") or {}
     return tuple(
-        RestrictedText(title, as_json(value)) for title, value in _judged(event, verifier, kept) if value is not None
+        RestrictedText(title, tree=json_tree(value))
+        for title, value in _judged(event, verifier, kept)
+        if value is not None
     )
 
 
@@ -48,7 +55,18 @@ def _reasoning(run_id: str, step_id: str | None) -> tuple[RestrictedText, ...]:
         if entry.step_id == step_id
         for title, text in ((_("Thought"), entry.thought), (_("Assistant text"), entry.assistant_text))
     ]
-    return tuple(RestrictedText(title, shown(text)) for title, text in texts if text)
+    return tuple(_of_text(title, text) for title, text in texts if text)
+
+
+def _of_text(title: Words, text: str) -> RestrictedText:
+    """Models that answer in a structure write JSON."""
+    if text.lstrip()[:1] in {"{", "["}:
+        try:
+            return RestrictedText(title, tree=json_tree(json.loads(text)))
+        except (ValueError, RecursionError):
+            # Prose that begins like it, or JSON that was cut: as it was written.
+            return RestrictedText(title, text=shown(text))
+    return RestrictedText(title, text=shown(text))
 
 
 def _judged(event: TimelineEvent, verifier: dict[str, Any], kept: dict[str, Any]) -> list[tuple[Words, Any]]:

@@ -13,6 +13,7 @@ from runs.access import ApiError, Caller, visible_run
 from runs.models import DiagnosisRun
 
 P = ParamSpec("P")
+LARGEST_SEQUENCE_NO = 2**31 - 1
 
 
 def run_or_404(caller: Caller, run_id: str) -> DiagnosisRun:

@@ -17,7 +17,7 @@ from audit.pages.timelinequery import MORE_PAGE, PAGE, Edge, read_filter
 from audit.pages.timelineview import Place, timeline_view
 from audit.readings import record_access
 from audit.trace import timeline_page
-from audit.views.page import run_or_404, tells_of_pruned
+from audit.views.page import LARGEST_SEQUENCE_NO, run_or_404, tells_of_pruned
 from runs import lifecycle
 from runs.access import Caller, may_cancel
 from runs.errors import CancelReason
@@ -25,7 +25,6 @@ from runs.models import DiagnosisRun
 from runs.models.token import Scope
 from runs.pages.view import page_view, target_of
 
-LARGEST_SEQUENCE_NO = 2**31 - 1
 # Parts of the timeline by the element that they fill.
 MORE = {
     "timeline-place": "runs/parts/timeline.html",

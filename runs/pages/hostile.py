@@ -4,16 +4,12 @@ What would change how the rest of a page reads (control characters, direction ma
 number instead of acting; what is too long is cut, and says so.
 """
 
-import json
 import re
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any
 
 from gatekeeper.text import UNSEEN, strip_ansi
 
 TEXT_LIMIT = 20_000
-JSON_LIMIT = 60_000
 
 # C0 and C1 controls except tab and newline; line and paragraph separators; surrogates; and everything that has no shape
 # of its own: direction marks, zero-width characters, fillers, variation selectors, tags.
@@ -29,9 +25,24 @@ class Cut:
     left_out: int | None = 0
 
 
+# JSON inside of text, as logs carry it: `\u4f60` is one character that some writer spelled out. One that is itself
+# escaped (`\\u4f60`) is left as it is, and so are those below U+00A0, which JSON has to spell out.
+_SPELLED_OUT = re.compile(r"(?<!\\)(?:\\u(?!00[0-9])[0-9a-fA-F]{4})+")
+
+
+def _unspelled(found: re.Match[str]) -> str:
+    units = bytes.fromhex(found[0].replace("\\u", ""))
+    return units.decode("utf-16-be", "surrogatepass")
+
+
 def seen(text: str) -> str:
-    """The text with each character that acts unseen replaced by its number. Colour codes go."""
+    """The text as it is shown everywhere: spelled-out characters decoded, colour codes gone.
+
+    Each character that acts unseen is replaced by its number.
+    """
     plain = strip_ansi(text).replace("\r\n", "\n")
+    if "\\u" in plain:
+        plain = _SPELLED_OUT.sub(_unspelled, plain)
     return _ACTS_UNSEEN.sub(lambda found: f"⟦U+{ord(found[0]):04X}⟧", plain)
 
 
@@ -44,28 +55,3 @@ def one_line(text: str, limit: int = 200) -> str:
     """For headings and table cells."""
     line = seen(" ".join(text[: limit * 2].split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
-
-
-def as_json(value: Any, limit: int = JSON_LIMIT) -> Cut:
-    """Indented JSON, written only as far as it is shown."""
-    encoder = json.JSONEncoder(ensure_ascii=False, indent=2, default=str)
-    parts, length = [], 0
-    for part in encoder.iterencode(_bounded(value, limit)):
-        parts.append(part[: limit - length])
-        length += len(part)
-        if length > limit:
-            return Cut(seen("".join(parts)), cut=True, left_out=None)
-    return Cut(seen("".join(parts)))
-
-
-def _bounded(value: Any, limit: int, depth: int = 0) -> Any:
-    """The value with long strings and lists cut short, so that no encoder has to work through megabytes."""
-    if isinstance(value, str):
-        return value[: limit + 1]
-    if depth > 60:
-        return "…"
-    if isinstance(value, dict):
-        return {str(key)[:200]: _bounded(item, limit, depth + 1) for key, item in islice(value.items(), limit)}
-    if isinstance(value, list | tuple):
-        return [_bounded(item, limit, depth + 1) for item in islice(value, limit)]
-    return value

@@ -202,7 +202,8 @@ def test_every_event_renders_whole_and_as_a_panel() -> None:
 def test_a_tool_call_shows_its_arguments_and_the_cited_span_in_its_source() -> None:
     run = told_run()
     panel = part(signed_in(), page_of(run, f"?event={TOOL_EVENT}"), "panel").content.decode()
-    assert "&quot;service&quot;: &quot;checkout-api&quot;" in panel
+    assert '"service"</span>: <span class="json-text">"checkout-api"' in panel
+    assert '<ol class="loglines"' in panel
     assert f"<mark>{EXCERPT}</mark>" in panel
     assert 'id="ref-0"' in panel
     assert "cited by" in panel

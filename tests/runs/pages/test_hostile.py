@@ -2,7 +2,7 @@
 
 import pytest
 
-from runs.pages.hostile import as_json, one_line, seen, shown
+from runs.pages.hostile import one_line, seen, shown
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,10 @@ from runs.pages.hostile import as_json, one_line, seen, shown
         ("a\u200bb\ufeff", "a⟦U+200B⟧b⟦U+FEFF⟧"),
         ("a\r\nb\rc", "a\nb⟦U+000D⟧c"),
         ("نص عادي", "نص عادي"),
+        (r"{\"m\": \"\u4f60\u597d\"}", '{\\"m\\": \\"你好\\"}'),
+        (r"\ud83d\ude00 \ud83d", "😀 ⟦U+D83D⟧"),
+        (r"\u202e \u200b", "⟦U+202E⟧ ⟦U+200B⟧"),
+        (r"C:\\u4f60 \u0022 \u4f6", r"C:\\u4f60 \u0022 \u4f6"),
     ],
 )
 def test_characters_that_act_unseen_are_shown_by_their_number(text: str, expected: str) -> None:
@@ -34,13 +38,3 @@ def test_long_texts_are_cut_and_say_so() -> None:
     assert (cut.text, cut.cut, cut.left_out) == ("abcd", True, 2)
     assert one_line("a\n  b", 10) == "a b"
     assert len(one_line("x" * 1000, 20)) == 20
-
-
-@pytest.mark.parametrize(
-    ("value", "cut"),
-    [({"a": 1}, False), ("x" * 10_000_000, True), ([[0] * 1000] * 1000, True), (list(range(9)), False)],
-)
-def test_json_is_written_only_as_far_as_it_is_shown(value: object, cut: bool) -> None:
-    written = as_json(value, limit=1000)
-    assert written.cut is cut
-    assert len(written.text) <= 1000
