@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from audit.pages.jsonhtml import JsonTree, json_tree
 from audit.trace import LEGACY_LIMIT, Invocation, Step, TimelineEvent, Trace
-from runs.pages.hostile import Cut, as_json, one_line, shown
+from runs.pages.hostile import Cut, one_line, shown
 
 PREVIEW_LIMIT = 4_000
 
@@ -17,7 +18,7 @@ class LegacyEvent:
     status: str
     summary: str
     duration_ms: int | None
-    details: Cut | None
+    details: JsonTree | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class LegacyInvocation:
     tool_name: str
     status: str
     duration_ms: int
-    arguments: Cut
+    arguments: JsonTree
     preview: Cut
 
 
@@ -75,7 +76,7 @@ def _event(event: TimelineEvent) -> LegacyEvent:
         status=one_line(event.status or ""),
         summary=one_line(event.summary),
         duration_ms=event.duration_ms,
-        details=as_json(event.details, PREVIEW_LIMIT) if event.details else None,
+        details=json_tree(event.details) if event.details else None,
     )
 
 
@@ -98,6 +99,6 @@ def _invocation(row: Invocation) -> LegacyInvocation:
         tool_name=one_line(row.tool_name),
         status=one_line(row.evidence_status),
         duration_ms=row.duration_ms,
-        arguments=as_json(row.input_params, PREVIEW_LIMIT),
+        arguments=json_tree(row.input_params),
         preview=shown(row.output_preview, PREVIEW_LIMIT),
     )
