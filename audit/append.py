@@ -179,8 +179,9 @@ def _save_ledgers(accepted: Sequence[Rows]) -> None:
     insert([row for rows in accepted for row in rows.reasoning])
     insert([row for rows in accepted for row in rows.calls])
     insert([row for rows in accepted for row in rows.invocations])
-    # A later attempt tells again what the run was given.
+    # A later attempt tells again what the run was given, and a later round which rules failed.
     insert([row for rows in accepted for row in rows.prompts], unless_there=True)
+    insert([row for rows in accepted for row in rows.rules], unless_there=True)
 
 
 def _close_steps(closings: Sequence[tuple[Closing, str]]) -> None:

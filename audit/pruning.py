@@ -22,6 +22,7 @@ _TABLES = (
     "reasoning_access",
     "reasoning_access_head",
     "run_prompt",
+    "run_rule",
     "diagnosis_trace_event",
     "diagnosis_trace_head",
     "agent_reasoning_audit",

@@ -1,10 +1,11 @@
-"""Judges a stored run again, from its ledger: the same gate, the same draft, any rule set.
+"""Judges stored runs again, from their ledger: the same gate, the same draft, any rule set.
 
 The draft comes from the run's evaluation of itself, the evidence from `tool_invocation`, the input texts from what
-the run was asked. Nothing is written.
+the run was asked. Nothing is written, and no model is asked: what the executor would have made of a repair round, or
+the verifier of a claim that comes back, is not known.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,9 +67,41 @@ class Regated:
     def changed(self) -> bool:
         return self.before is not self.after.verdict or any(claim.changed for claim in self.claims)
 
+    @property
+    def changed_claims(self) -> tuple[ClaimChange, ...]:
+        return tuple(claim for claim in self.claims if claim.changed)
 
-def load_case(run: DiagnosisRun) -> Case:
-    """What the gate judged, or would judge. Raises `NotRegatable`."""
+
+def regate_all(runs: Sequence[DiagnosisRun], rule_set: RuleSet) -> list[Regated | NotRegatable]:
+    """Each run's new judgement, or why it has none, in their order. One query, whatever the runs hold.
+
+    Raises `gatekeeper.gate.UnknownRule` for a rule set of another program version.
+    """
+    recorded = _recorded(run.id for run in runs)
+    answers: list[Regated | NotRegatable] = []
+    for run in runs:
+        try:
+            answers.append(_regate(run, recorded.get(run.id, []), rule_set))
+        except NotRegatable as error:
+            answers.append(error)
+    return answers
+
+
+def regate(run: DiagnosisRun, rule_set: RuleSet) -> Regated:
+    """Raises `NotRegatable`, and `UnknownRule` as `regate_all`."""
+    (answer,) = regate_all([run], rule_set)
+    if isinstance(answer, NotRegatable):
+        raise answer
+    return answer
+
+
+def _regate(run: DiagnosisRun, recorded: Sequence[ToolInvocation], rule_set: RuleSet) -> Regated:
+    case = _case(run, recorded)
+    return compare(run.id, _kept_result(run, case.draft), judge(case, rule_set))
+
+
+def _case(run: DiagnosisRun, recorded: Sequence[ToolInvocation]) -> Case:
+    """What the gate judged, or would judge."""
     kept = _verifier_evaluation(run).get("executor_structured_output")
     if not isinstance(kept, Mapping):
         raise NotRegatable(f"{run.id} keeps no draft.")
@@ -77,15 +110,12 @@ def load_case(run: DiagnosisRun) -> Case:
         subject = Subject.model_validate(run.subject)
     except (ValidationError, KeyError, TypeError) as error:
         raise NotRegatable(f"The draft or the subject of {run.id} cannot be read.") from error
-    invocations = {row.invocation_id: _invocation(row) for row in ToolInvocation.objects.filter(run_id=run.id)}
+    try:
+        invocations = {row.invocation_id: _invocation(row) for row in recorded}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise NotRegatable(f"The evidence of {run.id} cannot be read.") from error
     intent = Intent(run.intent) if run.intent else Intent.DIAGNOSIS
     return Case(draft, invocations, texts_of(run.query, subject), intent)
-
-
-def regate(run: DiagnosisRun, rule_set: RuleSet) -> Regated:
-    """Raises `NotRegatable`, and `gatekeeper.gate.UnknownRule` for a rule set of another program version."""
-    case = load_case(run)
-    return compare(run.id, _kept_result(run, case.draft), judge(case, rule_set))
 
 
 def compare(run_id: str, before: GateResult | None, after: GateResult) -> Regated:
@@ -115,6 +145,15 @@ def _verifier_evaluation(run: DiagnosisRun) -> Mapping[str, Any]:
 def _draft(kept: Mapping[str, Any]) -> Draft:
     claims = tuple(drafts.claim_from_wire(ExecutorClaim.model_validate(claim)) for claim in kept["claims"])
     return Draft(kept.get("answer_version"), claims)
+
+
+def _recorded(run_ids: Iterable[str]) -> dict[str, list[ToolInvocation]]:
+    """By run. Only what the gate looks at is read: outputs are long."""
+    columns = ("run_id", "invocation_id", "tool_name", "evidence_status", "source_kind", "evidence_refs")
+    found: dict[str, list[ToolInvocation]] = {}
+    for row in ToolInvocation.objects.filter(run_id__in=list(run_ids)).only(*columns):
+        found.setdefault(row.run_id or "", []).append(row)
+    return found
 
 
 def _invocation(row: ToolInvocation) -> Invocation:

@@ -11,7 +11,7 @@ from django.db import models
 
 from audit import chain
 from audit.canonical import clean_text, plain
-from audit.models import AgentReasoning, AgentStep, ModelCallRow, RunPrompt, ToolInvocation, TraceEvent
+from audit.models import AgentReasoning, AgentStep, ModelCallRow, RunPrompt, RunRule, ToolInvocation, TraceEvent
 from runs.harness.events import (
     DETAILS,
     SUMMARY_LIMIT,
@@ -22,6 +22,7 @@ from runs.harness.events import (
     ModelCall,
     PromptPinned,
     Reasoning,
+    RuleFailed,
     StepClosed,
     StepOpened,
 )
@@ -50,6 +51,7 @@ class Rows:
     calls: list[ModelCallRow] = field(default_factory=list)
     invocations: list[ToolInvocation] = field(default_factory=list)
     prompts: list[RunPrompt] = field(default_factory=list)
+    rules: list[RunRule] = field(default_factory=list)
 
     @property
     def late_for(self) -> set[str]:
@@ -160,6 +162,17 @@ def _call(run: RunRef, record: ModelCall) -> ModelCallRow:
     )
 
 
+def _rule(run: RunRef, record: RuleFailed) -> RunRule:
+    return RunRule(
+        run_id=run.run_id,
+        rule=record.code,
+        mode=record.mode,
+        rule_set_version=record.rule_set_version,
+        claims=record.claims,
+        at=record.at,
+    )
+
+
 _INVOCATION_JSON = {"input_params", "output", "evidence_refs", "retrieval_details"}
 
 
@@ -182,6 +195,8 @@ def rows_of(run: RunRef, emission: Emission) -> Rows:
         match record:
             case PromptPinned():
                 rows.prompts.append(RunPrompt(run_id=run.run_id, prompt=record.name, version=record.version))
+            case RuleFailed():
+                rows.rules.append(_rule(run, record))
             case StepOpened():
                 rows.opened.append(_step(run, record))
             case StepClosed():

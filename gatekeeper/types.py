@@ -150,11 +150,15 @@ class RuleSetting:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """An immutable, numbered set. `digest` is the SHA-256 of its canonical JSON (see `gatekeeper.rulesets`)."""
+    """An immutable, numbered set. `digest` is the SHA-256 of its canonical JSON (see `gatekeeper.rulesets`).
+
+    `lowered`: the rules of the floor of safety that are below it (see `gatekeeper.floor`).
+    """
 
     number: int
     digest: str
     rules: tuple[RuleSetting, ...]
+    lowered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from types import ModuleType
 
 import structlog
-from celery import current_app, shared_task, signals
+from celery import Task, current_app, shared_task, signals
 from django.conf import settings
 from django.db import connection
 from kombu.connection import Connection
@@ -104,15 +104,15 @@ class _Mouth:
         )
         self._quiet_until = 0.0
 
-    def send(self, run_id: str) -> bool:
+    def send(self, task: Task, argument: str | int) -> bool:
         if time.monotonic() < self._quiet_until:
             return False
         try:
             with producers[self._connection].acquire(block=True, timeout=PUBLISH_TIMEOUT_S) as producer:
-                drive_run.apply_async((run_id,), producer=producer, retry=False)
+                task.apply_async((argument,), producer=producer, retry=False)
         except (OperationalError, OSError) as error:
             self._quiet_until = time.monotonic() + QUIET_AFTER_FAILURE_S
-            log.warning("the broker did not take a run; it waits for the reaper", run_id=run_id, error=repr(error))
+            log.warning("the broker did not take a message", task=task.name, argument=argument, error=repr(error))
             return False
         return True
 
@@ -120,6 +120,11 @@ class _Mouth:
 @functools.cache
 def _mouth() -> _Mouth:
     return _Mouth()
+
+
+def hand_over(task: Task, argument: str | int) -> bool:
+    """Send the task to a worker, unless the broker does not answer at once: False."""
+    return _mouth().send(task, argument)
 
 
 def enqueue(run_ids: Iterable[str]) -> int:
@@ -130,7 +135,7 @@ def enqueue(run_ids: Iterable[str]) -> int:
     """
     waiting = list(run_ids)
     sent = 0
-    while sent < len(waiting) and _mouth().send(waiting[sent]):
+    while sent < len(waiting) and hand_over(drive_run, waiting[sent]):
         sent += 1
     if sent < len(waiting):
         lifecycle.mark_enqueued(waiting[sent:], sent=False)

@@ -1,6 +1,7 @@
 from audit.models.access import ReasoningAccess, ReasoningAccessHead
 from audit.models.ledgers import AgentReasoning, AgentStep, ModelCallRow, ToolInvocation
 from audit.models.prompts import RunPrompt
+from audit.models.rules import RulePreview, RulePreviewRun, RunRule
 from audit.models.trace import PrunedRun, TraceEvent, TraceHead
 
 __all__ = [
@@ -10,7 +11,10 @@ __all__ = [
     "PrunedRun",
     "ReasoningAccess",
     "ReasoningAccessHead",
+    "RulePreview",
+    "RulePreviewRun",
     "RunPrompt",
+    "RunRule",
     "ToolInvocation",
     "TraceEvent",
     "TraceHead",

@@ -172,7 +172,7 @@ def _release(ctx: RunContext, judgement: Judgement, gated: Gated) -> None:
 
 def _limitations(ctx: RunContext, judgement: Judgement, gated: Gated) -> list[str]:
     """Code's own sentences on what this answer lacks, most important first."""
-    said = list(judgement.notes)
+    said = [*release.floor_lowered(ctx.kit.rule_set), *judgement.notes]
     if ctx.kit.evidence_now is not None:
         said.append(_from_when(inputs.iso(ctx.kit.evidence_now()), looks_back=ctx.kit.looks_back))
     if _lacks_telemetry(ctx):
@@ -254,7 +254,8 @@ def _safe_content(ctx: RunContext, judgement: Judgement, *, low: bool) -> SafeCo
         return SafeContent(headline=headline, reason=reason, looked_at=looked_at)
     because = judgement.reason or "no claim was left to say"
     budgets = f" The {', '.join(ctx.ended_budgets)} budget ended." if ctx.ended_budgets else ""
-    notes = "".join(f" {note}" for note in ctx.limitations[:MAX_NOTES])
+    lowered = release.floor_lowered(ctx.kit.rule_set)
+    notes = "".join(f" {note}" for note in [*lowered, *ctx.limitations[:MAX_NOTES]])
     if _lacks_telemetry(ctx):
         advice = NO_TELEMETRY
     elif ctx.intent is Intent.KNOWLEDGE_QUERY:

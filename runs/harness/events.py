@@ -325,7 +325,21 @@ class PromptPinned:
     version: str
 
 
-Record: TypeAlias = PromptPinned | StepOpened | StepClosed | Reasoning | ModelCall | InvocationRecord
+@dataclass(frozen=True, slots=True)
+class RuleFailed:
+    """`run_rule`: a rule of the gate that failed in this run, in that mode. `claims`: for how many of its claims.
+
+    0 claims: it failed for the draft as such.
+    """
+
+    code: str
+    mode: str
+    rule_set_version: int
+    claims: int
+    at: datetime
+
+
+Record: TypeAlias = PromptPinned | RuleFailed | StepOpened | StepClosed | Reasoning | ModelCall | InvocationRecord
 
 
 @dataclass(frozen=True, slots=True)

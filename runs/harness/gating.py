@@ -1,6 +1,7 @@
 """The evidence gate inside a run: judge the draft, grant one repair round, judge again."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from gatekeeper.gate import judge
@@ -10,7 +11,7 @@ from runs.errors import BudgetExhausted
 from runs.harness import inputs
 from runs.harness.context import RunContext
 from runs.harness.digest import content_digest
-from runs.harness.events import EventType, GuardDecision
+from runs.harness.events import EventType, GuardDecision, RuleFailed
 from runs.harness.executor import Executor
 from runs.harness.run import Subject
 
@@ -89,16 +90,10 @@ def _standing(result: GateResult, violation: str | None) -> Verdict:
 
 
 def _tell(ctx: RunContext, event_type: EventType, result: GateResult, serialised: dict[str, Any]) -> None:
-    failed = sorted({code for claim in result.claims for code in claim.failed_codes})
-    failed += [rule.finding.code for rule in result.draft_rules if rule.effective_failure]
-    shadow = sorted(
-        {
-            rule.finding.code
-            for rules in (result.draft_rules, *(claim.rules for claim in result.claims))
-            for rule in rules
-            if rule.mode is RuleMode.SHADOW and rule.finding.passed is False
-        }
-    )
+    now = ctx.kit.clock.now()
+    failures = rule_failures(result, now)
+    failed = [failure.code for failure in failures if failure.mode == RuleMode.ENFORCED]
+    shadow = [failure.code for failure in failures if failure.mode == RuleMode.SHADOW]
     accepted = len(result.accepted)
     ctx.emit(
         event_type,
@@ -107,12 +102,29 @@ def _tell(ctx: RunContext, event_type: EventType, result: GateResult, serialised
             claims=len(result.claims),
             accepted=accepted,
             removed=len(result.removed),
-            failed_rules=tuple(dict.fromkeys(failed)),
+            failed_rules=tuple(failed),
             shadow_rules=tuple(shadow),
             rule_set_version=result.rule_set_number,
         ),
         f"{result.verdict.value}: {accepted} of {len(result.claims)} claim(s) stand"
-        + (f"; failed {', '.join(dict.fromkeys(failed))}" if failed else ""),
+        + (f"; failed {', '.join(failed)}" if failed else ""),
         status=result.verdict.value,
         content_digest=content_digest(serialised),
+        records=failures,
+        at=now,
+    )
+
+
+def rule_failures(result: GateResult, at: datetime) -> tuple[RuleFailed, ...]:
+    """Each rule that failed in each of its modes, in the order of the codes; with SHADOW it had no effect."""
+    claims: dict[tuple[str, RuleMode], int] = {}
+    for rule in result.draft_rules:
+        if rule.finding.passed is False:
+            claims[rule.finding.code, rule.mode] = 0
+    for claim in result.claims:
+        for failed in {(rule.finding.code, rule.mode) for rule in claim.rules if rule.finding.passed is False}:
+            claims[failed] = claims.get(failed, 0) + 1
+    return tuple(
+        RuleFailed(code, mode.value, result.rule_set_number, count, at)
+        for (code, mode), count in sorted(claims.items())
     )

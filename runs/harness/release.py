@@ -12,7 +12,7 @@ from typing import Any
 
 from gatekeeper.terms import Source, unsupported_terms
 from gatekeeper.text import fold, hidden_characters
-from gatekeeper.types import Claim, SourceKind, Verdict
+from gatekeeper.types import Claim, RuleSet, SourceKind, Verdict
 from runs.harness import coverage, fidelity
 from runs.harness.absence import proves_absence, says_too_much
 from runs.harness.context import KeptInvocation
@@ -242,10 +242,20 @@ def _cut(text: str, limit: int) -> str:
 
 
 TALK_SCOPE = "General talk: no system and no document was looked at, and no evidence stands behind it."
+FLOOR_LOWERED = (
+    "This was judged under rule set {number}, in which rules that keep invented citations out are weakened: {codes}."
+)
 RECORD_INCOMPLETE = "The record of this run is incomplete: part of it could not be written."
 
 
-def release_talk(query: str, reply: str, given: Iterable[str], *, record_complete: bool) -> Released | None:
+def floor_lowered(rule_set: RuleSet) -> list[str]:
+    """What every result under a rule set below the floor of safety says first."""
+    if not rule_set.lowered:
+        return []
+    return [FLOOR_LOWERED.format(number=rule_set.number, codes=", ".join(rule_set.lowered))]
+
+
+def release_talk(query: str, reply: str, given: Iterable[str], *, limitations: Iterable[str] = ()) -> Released | None:
     """Builds the result of general talk, without claims; None where nothing of the reply may be said.
 
     A sentence with a number, code or identifier that the person has not used (`given`) states a fact, and is dropped.
@@ -262,8 +272,7 @@ def release_talk(query: str, reply: str, given: Iterable[str], *, record_complet
     text = "".join(kept).strip()
     if not text:
         return None
-    limitations = [] if record_complete else [RECORD_INCOMPLETE]
-    result = _result(query, conclusion=text, scope=TALK_SCOPE, low=False, limitations=limitations)
+    result = _result(query, conclusion=text, scope=TALK_SCOPE, low=False, limitations=list(limitations))
     return Released(result, len(said), len(kept), tuple(dict.fromkeys(dropped)))
 
 

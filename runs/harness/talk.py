@@ -22,7 +22,8 @@ async def talk(ctx: RunContext) -> Conclusion:
     settled = await ctx.kit.settle()
     released = None
     if reply is not None:
-        released = release.release_talk(ctx.run.query, reply, said_before(ctx), record_complete=settled.complete)
+        said = release.floor_lowered(ctx.kit.rule_set) + ([] if settled.complete else [release.RECORD_INCOMPLETE])
+        released = release.release_talk(ctx.run.query, reply, said_before(ctx), limitations=said)
         reason = NOTHING_SAYABLE if released is None else ""
     published = released.result if released else None
     decision = RELEASED if published else WITHHELD
@@ -43,7 +44,7 @@ async def talk(ctx: RunContext) -> Conclusion:
     )
     return Conclusion(
         status="SUCCESS" if published else "DEGRADED",
-        safe_content=_safe(published is not None, reason),
+        safe_content=_safe(ctx, published is not None, reason),
         self_evaluation={"verifier_evaluation": {"prompt_audit": prompt_audit(ctx), "release": {"decision": decision}}},
         emitted=ctx.emitted,
         release_decision=decision,
@@ -66,9 +67,10 @@ def said_before(ctx: RunContext) -> tuple[str, ...]:
     return (ctx.run.query, *(turn.query for turn in ctx.run.memory.turns))
 
 
-def _safe(said: bool, reason: str) -> SafeContent:
+def _safe(ctx: RunContext, said: bool, reason: str) -> SafeContent:
     if said:
         headline, why = "General talk", "No system was looked at, so no evidence stands behind it."
     else:
-        headline, why = "No answer could be released", f"Nothing was released because {reason}. {ADVICE}"
+        lowered = "".join(f"{sentence} " for sentence in release.floor_lowered(ctx.kit.rule_set))
+        headline, why = "No answer could be released", f"Nothing was released because {reason}. {lowered}{ADVICE}"
     return SafeContent(headline=headline, reason=why, looked_at=[])

@@ -7,14 +7,16 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 from django.db.utils import DatabaseError
 
 from gatekeeper import rulesets, shipped
 from gatekeeper.canonical import MalformedRules
+from gatekeeper.changes import Changes, RuleChange
 from gatekeeper.models import Rule, RuleSet
-from gatekeeper.rules import CODES, GK005, GK007
+from gatekeeper.rules import CODES, GK002, GK005, GK007, GK008
 from gatekeeper.types import RuleMode, RuleSetting, Severity
 from tests.factories import UserFactory
 
@@ -56,7 +58,7 @@ def test_a_second_sync_changes_nothing() -> None:
 def test_sync_keeps_what_an_admin_decided_and_updates_texts() -> None:
     rulesets.sync()
     changed = setting(GK005, mode=RuleMode.SHADOW, severity=Severity.LOW_CONFID, params={"min_chars": 12})
-    rulesets.save_change(1, [changed], by=None, reason="Trying it out.")
+    rulesets.save_change(1, [changed], by=UserFactory(is_superuser=True), reason="Trying it out.")
     Rule.objects.filter(code=GK005).update(title="Old", description="Old")
     outcome = rulesets.sync()
     row = Rule.objects.get(code=GK005)
@@ -173,7 +175,7 @@ def test_the_database_refuses_other_numbers_and_digests(wrong: dict[str, object]
 @pytest.mark.django_db(transaction=True)
 def test_of_two_changes_at_once_one_wins() -> None:
     rulesets.sync()
-    changed = [setting(code, mode=RuleMode.OFF) for code in (GK005, GK007)]
+    changed = [setting(code, mode=RuleMode.OFF) for code in (GK008, GK007)]
     outcomes: list[object] = []
 
     def change(one: RuleSetting) -> None:
@@ -192,6 +194,131 @@ def test_of_two_changes_at_once_one_wins() -> None:
         thread.join()
     assert sorted(map(str, outcomes)) == ["2", "2", "stale"]
     assert RuleSet.objects.count() == 2
+
+
+def test_a_shipped_floor_that_rises_above_the_rules_makes_a_set_that_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rulesets.sync()
+    path = tmp_path / "rules.json"
+    path.write_text(shipped.RULES_FILE.read_text(encoding="utf-8").replace('"min_chars": 8', '"min_chars": 12'))
+    monkeypatch.setattr(shipped, "RULES_FILE", path)
+    outcome = rulesets.sync()
+    assert (outcome.new_set, outcome.rule_set.number, outcome.rule_set.lowered) == (True, 2, (GK005,))
+    assert outcome.rule_set.digest == rulesets.load(1).digest
+    assert not rulesets.sync().new_set
+
+
+# ---- descriptions -----------------------------------------------------------------------------------------------
+
+
+def test_a_description_of_our_own_makes_a_set_and_survives_a_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    rulesets.sync()
+    rulesets.save_change(1, [], by=UserFactory(), reason="For us.", descriptions={GK007: " Ask Mei first. "})
+    Rule.objects.filter(code=GK007).update(description="An older file's words")
+    outcome = rulesets.sync()
+    row = Rule.objects.get(code=GK007)
+    assert (row.told, row.own_description) == ("Ask Mei first.", "Ask Mei first.")
+    assert row.description.startswith("Every number, error code")
+    assert (outcome.new_set, outcome.rule_set.number) == (False, 2)
+    assert rulesets.state_of(rulesets.newest_row()).own == {GK007: "Ask Mei first."}
+    assert rulesets.load(2).digest == rulesets.load(1).digest, "a description judges nothing"
+
+
+@pytest.mark.parametrize("back", ["", "the shipped one"])
+def test_the_shipped_description_comes_back(back: str) -> None:
+    rulesets.sync()
+    shipped_text = Rule.objects.get(code=GK007).description
+    rulesets.save_change(1, [], by=UserFactory(), reason="For us.", descriptions={GK007: "Ours."})
+    rulesets.save_change(2, [], by=UserFactory(), reason="Back.", descriptions={GK007: back and shipped_text})
+    assert Rule.objects.get(code=GK007).own_description == ""
+    assert RuleSet.objects.get(number=3).own_descriptions == {}
+
+
+# ---- the floor --------------------------------------------------------------------------------------------------
+
+
+def test_only_a_superuser_lowers_the_floor_and_the_set_says_so() -> None:
+    rulesets.sync()
+    lower = setting(GK005, params={"min_chars": 4})
+    for person in (None, UserFactory(permissions=["change_rule"])):
+        with pytest.raises(rulesets.BelowTheFloor, match="GK005"):
+            rulesets.save_change(1, [lower], by=person, reason="Short lines.")
+    assert rulesets.save_change(1, [lower], by=UserFactory(is_superuser=True), reason="So be it.").lowered == (GK005,)
+    assert rulesets.current().lowered == (GK005,)
+    assert RuleSet.objects.get(number=2).lowered == [GK005]
+
+
+def test_what_is_low_already_stays_free_to_be_worked_on() -> None:
+    rulesets.sync()
+    rulesets.save_change(
+        1, [setting(GK005, params={"min_chars": 4})], by=UserFactory(is_superuser=True), reason="Short lines."
+    )
+    person = UserFactory()
+    rulesets.save_change(2, [setting(GK007, mode=RuleMode.SHADOW)], by=person, reason="Another rule.")
+    rulesets.save_change(3, [setting(GK005, params={"min_chars": 6})], by=person, reason="Up.")
+    with pytest.raises(rulesets.BelowTheFloor):
+        rulesets.save_change(4, [setting(GK005, params={"min_chars": 5})], by=person, reason="Down.")
+    up = rulesets.save_change(4, [setting(GK005, params={"min_chars": 20})], by=person, reason="Up and above.")
+    assert up.lowered == ()
+
+
+# ---- proposals --------------------------------------------------------------------------------------------------
+
+
+def shadow(code: str) -> Changes:
+    return Changes(rules={code: RuleChange(mode=RuleMode.SHADOW)})
+
+
+def test_a_proposal_is_saved_on_what_others_did_meanwhile() -> None:
+    rulesets.sync()
+    person = UserFactory()
+    proposal = rulesets.propose(1, shadow(GK007), by=person)
+    rulesets.save_change(1, [setting(GK008, mode=RuleMode.OFF)], by=None, reason="Meanwhile.")
+    with pytest.raises(rulesets.StaleRuleSet):
+        rulesets.save_proposal(proposal, 1, by=person, reason="Mine.")
+    made = rulesets.save_proposal(proposal, 2, by=person, reason="Mine.")
+    modes = {rule.code: rule.mode for rule in made.rules}
+    assert (made.number, modes[GK007], modes[GK008]) == (3, RuleMode.SHADOW, RuleMode.OFF)
+    proposal.refresh_from_db()
+    assert proposal.saved_as == 3
+
+
+def test_a_restored_set_is_a_new_number_that_names_the_old_one() -> None:
+    rulesets.sync()
+    person = UserFactory()
+    rulesets.save_change(1, [setting(GK007, mode=RuleMode.OFF)], by=person, reason="x", descriptions={GK008: "Ours."})
+    proposal = rulesets.propose_restore(1, by=person)
+    made = rulesets.save_proposal(proposal, 2, by=person, reason="It hid figures.")
+    row = RuleSet.objects.get(number=3)
+    assert (made.number, made.digest, row.restores, row.own_descriptions) == (3, rulesets.load(1).digest, 1, {})
+    assert Rule.objects.get(code=GK008).own_description == ""
+    with pytest.raises(rulesets.NothingChanges):
+        rulesets.propose_restore(1, by=person)
+
+
+def test_a_restore_below_the_floor_takes_a_superuser() -> None:
+    rulesets.sync()
+    chief = UserFactory(is_superuser=True)
+    rulesets.save_change(1, [setting(GK002, mode=RuleMode.SHADOW)], by=chief, reason="Down.")
+    rulesets.save_change(2, [setting(GK002, mode=RuleMode.ENFORCED)], by=chief, reason="Up.")
+    with pytest.raises(rulesets.BelowTheFloor):
+        rulesets.propose_restore(2, by=UserFactory())
+    by_chief = rulesets.propose_restore(2, by=chief)
+    with pytest.raises(rulesets.BelowTheFloor):
+        rulesets.save_proposal(by_chief, 3, by=UserFactory(), reason="I was only passed it on.")
+
+
+def test_every_change_is_in_the_history_of_its_rule() -> None:
+    rulesets.sync()
+    person = UserFactory(username="anna")
+    changed = [setting(GK007, mode=RuleMode.SHADOW, severity=Severity.REJECT), setting(GK008, mode=RuleMode.OFF)]
+    rulesets.save_change(1, changed, by=person, reason="Too strict at night.")
+    entries = {entry.object_id: entry for entry in LogEntry.objects.all()}
+    assert entries.keys() == {GK007, GK008}
+    assert all((entry.user, entry.is_change()) == (person, True) for entry in entries.values())
+    told = entries[GK007].get_change_message()
+    assert told == ("mode: ENFORCED → SHADOW; severity: LOW_CONFID → REJECT. Rule set 2. Why: Too strict at night.")
 
 
 def sync_rules() -> str:

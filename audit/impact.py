@@ -1,0 +1,181 @@
+"""What a proposed change of rules would do to past runs: judged in the background, kept row by row.
+
+One task for a preview. It claims the row, writes after each batch how far it is, and ends it. A worker that is killed
+leaves a row whose last sign grows old: `is_lost` says so, and nobody waits for it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import F, QuerySet
+from django.utils.translation import gettext as _
+
+from audit.models import RulePreview, RulePreviewRun
+from audit.regate import NotRegatable, Regated, regate_all
+from gatekeeper import rulesets
+from gatekeeper.canonical import numbered, read_rules, rules_document
+from gatekeeper.changes import Changes, put_on
+from gatekeeper.models import RuleProposal
+from gatekeeper.types import Intent, RuleSet, Verdict
+from runs.access import Caller, visible_runs
+from runs.models import DiagnosisRun
+from runs.models.run import RunStatus
+
+log = structlog.get_logger(__name__)
+
+Consequence = RulePreviewRun.Consequence
+Status = RulePreview.Status
+
+SIZES = (100, 1000)
+BATCH = 50
+LOST_AFTER = timedelta(seconds=30)
+KEPT_FOR = timedelta(days=30)
+_READ = ("id", "intent", "query", "subject", "self_evaluation", "published_result", "release_decision")
+
+
+# ---- starting ---------------------------------------------------------------------------------------------------
+
+
+def start(proposal: RuleProposal, size: int, by: User) -> RulePreview:
+    """The row of a preview that waits for `work`; one of the same that goes on already, where there is one.
+
+    Raises `gatekeeper.rulesets.RuleSetError`.
+    """
+    now = datetime.now(UTC)
+    RulePreview.objects.filter(created_at__lt=now - KEPT_FOR).delete()
+    base = rulesets.newest_row()
+    after = put_on(rulesets.state_of(base), Changes.model_validate(proposal.changes))
+    document = rules_document(after.settings)
+    same = open_previews(proposal).filter(size=size, base_number=base.number, rules=document, requested_by=by).first()
+    return same or RulePreview.objects.create(
+        proposal=proposal,
+        base_number=base.number,
+        rules=document,
+        size=size,
+        requested_by=by,
+        created_at=now,
+        beat_at=now,
+    )
+
+
+def open_previews(proposal: RuleProposal) -> QuerySet[RulePreview]:
+    """Those that wait or go on, and whose worker was heard of lately."""
+    return proposal.previews.filter(
+        status__in=(Status.QUEUED, Status.RUNNING), beat_at__gt=datetime.now(UTC) - LOST_AFTER
+    )
+
+
+def is_open(preview: RulePreview) -> bool:
+    return preview.status in {Status.QUEUED, Status.RUNNING}
+
+
+def is_lost(preview: RulePreview) -> bool:
+    """Nobody took it, or its worker went silent: nothing will come of it."""
+    return is_open(preview) and preview.beat_at < datetime.now(UTC) - LOST_AFTER
+
+
+def give_up(preview: RulePreview, why: str) -> None:
+    RulePreview.objects.filter(pk=preview.pk, status__in=(Status.QUEUED, Status.RUNNING)).update(
+        status=Status.FAILED, error=why[:300], finished_at=datetime.now(UTC)
+    )
+
+
+# ---- the work ---------------------------------------------------------------------------------------------------
+
+
+def work(preview_id: int) -> None:
+    """Judge the runs, if nobody has begun. Every end is on the row."""
+    now = datetime.now(UTC)
+    mine = RulePreview.objects.filter(pk=preview_id, status=Status.QUEUED)
+    if not mine.update(status=Status.RUNNING, started_at=now, beat_at=now):
+        return
+    preview = RulePreview.objects.select_related("requested_by").get(pk=preview_id)
+    try:
+        _judge_all(preview)
+    except Exception:
+        log.exception("a preview of rules failed", preview=preview_id)
+        give_up(preview, _("The runs could not be judged: an error inside. It is in the worker's log."))
+
+
+def runs_to_judge(caller: Caller, size: int) -> list[str]:
+    """Ids of the newest runs that came to a conclusion about evidence and that the caller may see, newest first."""
+    concluded = visible_runs(caller).filter(status__in=(RunStatus.SUCCESS, RunStatus.DEGRADED), rehearsal__isnull=True)
+    about_evidence = concluded.exclude(intent=Intent.SYSTEM_CHAT)
+    return list(about_evidence.order_by("-queued_at", "-id").values_list("id", flat=True)[:size])
+
+
+def _judge_all(preview: RulePreview) -> None:
+    # Its number is of no set yet: only its rules judge.
+    rule_set = numbered(preview.base_number + 1, read_rules(preview.rules))
+    ids = runs_to_judge(Caller(user=preview.requested_by), preview.size)
+    mine = RulePreview.objects.filter(pk=preview.pk, status=Status.RUNNING)
+    mine.update(total=len(ids))
+    for place in range(0, len(ids), BATCH):
+        if not _judge_batch(preview, ids[place : place + BATCH], rule_set):
+            return
+    mine.update(status=Status.DONE, finished_at=datetime.now(UTC))
+
+
+def _judge_batch(preview: RulePreview, ids: Sequence[str], rule_set: RuleSet) -> bool:
+    """False: the preview is over, whoever ended it."""
+    runs = list(DiagnosisRun.objects.filter(id__in=ids).only(*_READ))
+    found = [
+        _row(preview, run, answer)
+        for run, answer in zip(runs, regate_all(runs, rule_set), strict=True)
+        if isinstance(answer, NotRegatable) or answer.changed
+    ]
+    unjudged = sum(bool(row.why_not) for row in found)
+    with transaction.atomic():
+        going = RulePreview.objects.filter(pk=preview.pk, status=Status.RUNNING).update(
+            done=F("done") + len(ids),
+            changed=F("changed") + len(found) - unjudged,
+            unjudged=F("unjudged") + unjudged,
+            beat_at=datetime.now(UTC),
+        )
+        if going:
+            RulePreviewRun.objects.bulk_create(found)
+    return bool(going)
+
+
+def _row(preview: RulePreview, run: DiagnosisRun, answer: Regated | NotRegatable) -> RulePreviewRun:
+    if isinstance(answer, NotRegatable):
+        return RulePreviewRun(preview=preview, run=run, why_not=str(answer)[:300])
+    return RulePreviewRun(
+        preview=preview,
+        run=run,
+        before=answer.before.value if answer.before else "",
+        after=answer.after.verdict.value,
+        consequence=consequence(run, answer),
+        claims=[asdict(claim) for claim in answer.changed_claims],
+    )
+
+
+# ---- what follows -----------------------------------------------------------------------------------------------
+
+
+def consequence(run: DiagnosisRun, judged: Regated) -> Consequence:
+    """What the new judgement means for what the run released, as far as the gate alone decides it.
+
+    A claim that the gate would let pass now has never been seen by verifier and composer: that is `OPEN`. A run that
+    would fail the gate might have put right what was at fault in its repair round; nobody can replay that.
+    """
+    passed_before = {claim.claim_id for claim in judged.claims if claim.before}
+    passes_now = {claim.claim_id for claim in judged.claims if claim.after}
+    released = {claim["claimId"] for claim in (run.published_result or {}).get("claims", ())}
+    if judged.before is not None and passes_now - passed_before:
+        return Consequence.OPEN
+    if not released:
+        return Consequence.SAME
+    if not released & passes_now:
+        return Consequence.WITHHELD
+    if run.release_decision == "RELEASED" and judged.after.verdict is not Verdict.PASS:
+        return Consequence.LOWERED
+    if released - passes_now:
+        return Consequence.FEWER
+    if run.release_decision != "RELEASED" and judged.before not in {None, Verdict.PASS}:
+        return Consequence.RAISED if judged.after.verdict is Verdict.PASS else Consequence.SAME
+    return Consequence.SAME
