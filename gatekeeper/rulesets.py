@@ -161,12 +161,16 @@ def save_change(
 def propose(
     shown_number: int, changes: Changes, *, by: AbstractBaseUser, reason: str = "", restores: int | None = None
 ) -> RuleProposal:
-    """Keep a change to be looked at. Raises `NoRuleSet`, `InvalidChange`, `BelowTheFloor`, `NothingChanges`."""
+    """Keep a change to be looked at: of what is named only that which differs.
+
+    Raises `NoRuleSet`, `InvalidChange`, `BelowTheFloor`, `NothingChanges`.
+    """
     before = state_of(row_of(shown_number))
-    after = put_on(before, changes)
-    check_settings(after.settings)
-    _checked_descriptions(after.own)
-    if not differences(before, after):
+    named = put_on(before, changes)
+    check_settings(named.settings)
+    after = State(named.settings, {code: text for code, text in _checked_descriptions(named.own).items() if text})
+    changes = changes_between(before, after)
+    if changes == Changes():
         raise NothingChanges(_("Nothing would change: the rules are so already."))
     check_floor(before, after, by)
     return RuleProposal.objects.create(

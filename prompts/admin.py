@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
@@ -33,7 +34,7 @@ class PromptAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
-        return views.prompt_page(request, object_id)
+        return views.prompt_page(request, unquote(object_id))
 
     def has_view_permission(self, request: HttpRequest, obj: Prompt | None = None) -> bool:
         return views.may_see(request)

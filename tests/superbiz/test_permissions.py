@@ -21,6 +21,9 @@ from django.urls import NoReverseMatch, URLPattern, URLResolver, reverse
 
 from audit.models import PrunedRun
 from audit.readings import record_access
+from gatekeeper import rulesets
+from gatekeeper.changes import Changes, RuleChange
+from gatekeeper.types import RuleMode
 from prompts.actions import sync_shipped
 from runs import alert_actions
 from runs.access import Caller
@@ -70,6 +73,8 @@ def row(
 TOKEN_MAKERS = {OPERATORS, SUPERUSER}
 PROMPTS_STEERED = {PROMPT_ADMINS, SUPERUSER}
 PROMPTS_SEEN = {AUDITORS, *PROMPTS_STEERED}
+RULES_STEERED = {RULE_ADMINS, SUPERUSER}
+RULES_SEEN = {AUDITORS, *RULES_STEERED}
 WATCHERS = {OPERATORS, AUDITORS, SUPERUSER}
 TABLE = {
     "audit.traceevent": row(AUDITED),
@@ -94,6 +99,16 @@ TABLE = {
         },
     ),
     "prompts.promptactivation": row(PROMPTS_SEEN),
+    "gatekeeper.rule": row(RULES_SEEN),
+    "gatekeeper.ruleproposal": row(RULES_SEEN),
+    "gatekeeper.ruleset": row(
+        RULES_SEEN,
+        own={
+            "gatekeeper_ruleset_page": RULES_SEEN,
+            "gatekeeper_ruleset_compare": RULES_SEEN,
+            "gatekeeper_ruleset_restore": RULES_STEERED,
+        },
+    ),
     "runs.alertsilence": row(WATCHERS),
     "runs.runnotice": row(WATCHERS),
     "runs.apitoken": row(
@@ -166,6 +181,9 @@ def rows() -> dict[str, models.Model]:
         trace_head_hash="0" * 64,
     )
     sync_shipped()
+    rulesets.sync()
+    off = Changes(rules={"GK009_CURRENT_STATE": RuleChange(mode=RuleMode.OFF)})
+    rulesets.propose(rulesets.newest_row().number, off, by=UserFactory.create(), reason="Trying.")
     TokenFactory(previous_digest="0" * 64, previous_ends_at=now() + timedelta(hours=1))
     AccessAttempt.objects.create(
         username="casey", ip_address="192.0.2.1", user_agent="x", failures_since_start=5, attempt_time=now()
