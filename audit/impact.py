@@ -5,13 +5,13 @@ leaves a row whose last sign grows old: `is_lost` says so, and nobody waits for 
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 
 import structlog
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import Count, F, QuerySet
 from django.utils.translation import gettext as _
 
 from audit.models import RulePreview, RulePreviewRun
@@ -34,6 +34,7 @@ SIZES = (100, 1000)
 BATCH = 50
 LOST_AFTER = timedelta(seconds=30)
 KEPT_FOR = timedelta(days=30)
+NOT_JUDGED = "NOT_JUDGED"
 _READ = ("id", "intent", "query", "subject", "self_evaluation", "published_result", "release_decision")
 
 
@@ -179,3 +180,40 @@ def consequence(run: DiagnosisRun, judged: Regated) -> Consequence:
     if run.release_decision != "RELEASED" and judged.before not in {None, Verdict.PASS}:
         return Consequence.RAISED if judged.after.verdict is Verdict.PASS else Consequence.SAME
     return Consequence.SAME
+
+
+# ---- what was found ---------------------------------------------------------------------------------------------
+
+
+def found(preview: RulePreview, caller: Caller, which: str = "") -> QuerySet[RulePreviewRun]:
+    """The rows of one consequence, or of `NOT_JUDGED`, or all; of runs that the caller may see, newest first."""
+    rows = preview.runs.filter(run__in=visible_runs(caller))
+    if which == NOT_JUDGED:
+        rows = rows.filter(consequence="")
+    elif which:
+        rows = rows.filter(consequence=which)
+    columns = ("id", "query", "alert_name", "trigger", "queued_at")
+    shown = ("preview_id", "before", "after", "consequence", "claims", "why_not")
+    rows = rows.select_related("run").only(*shown, *(f"run__{name}" for name in columns))
+    return rows.order_by("-run__queued_at", "-run_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`which`: what `found` takes. `words`: what it means."""
+
+    which: str
+    words: str
+    runs: int
+
+
+def counts(preview: RulePreview, caller: Caller) -> tuple[Found, ...]:
+    """How many runs of each consequence, those that matter most first; without what none has."""
+    rows = preview.runs.filter(run__in=visible_runs(caller)).values("consequence").annotate(runs=Count("id"))
+    counted = {row["consequence"]: row["runs"] for row in rows}
+    every = [(value, str(words)) for value, words in Consequence.choices]
+    return tuple(
+        Found(value or NOT_JUDGED, words, counted[value])
+        for value, words in [*every, ("", _("could not be judged"))]
+        if counted.get(value)
+    )

@@ -3,7 +3,7 @@
 from django.urls import path
 
 from audit import live_view
-from audit.views import export, prompts, record, run, runlist, session
+from audit.views import export, prompts, record, rules, run, runlist, session
 
 urlpatterns = [
     path("", runlist.run_list, name="runs"),
@@ -17,6 +17,12 @@ urlpatterns = [
     path("prompts/<str:name>/usage/", prompts.prompt_usage, name="prompt_usage"),
     path("prompts/<str:name>/versions/<int:number>/runs/", prompts.prompt_runs, name="prompt_runs"),
     path("prompts/<str:name>/versions/<int:number>/dry-run/", prompts.prompt_dry_run, name="prompt_dry_run"),
+    path("rules/usage/", rules.rules_usage, name="rules_usage"),
+    path("rules/<str:code>/usage/", rules.rule_usage, name="rule_usage"),
+    path("rules/<str:code>/runs/", rules.rule_runs, name="rule_runs"),
+    path("rule-sets/<int:number>/runs/", rules.rule_set_runs, name="rule_set_runs"),
+    path("rule-proposals/<int:proposal_id>/previews/", rules.rule_previews, name="rule_previews"),
+    path("rule-previews/<int:preview_id>/", rules.rule_preview, name="rule_preview"),
     path("runs/<str:run_id>/trace.json", export.trace_json, name="trace_json"),
     path("runs/<str:run_id>/report.md", export.report, name="run_report"),
     path("runs/<str:run_id>/events/<int:sequence_no>/<str:part>.json", export.invocation_json, name="invocation_json"),

@@ -1,24 +1,17 @@
 """Prompts and runs together: how the versions of a prompt did, and what a version would do (dry-run)."""
 
-from collections.abc import Callable
-from datetime import UTC, datetime
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec
+from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.contrib.auth.models import User
-from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from audit.dryruns import candidates, compare, dry_runs_of, fits, start
-from audit.pages.runlist import RunRow, readable, run_row
 from audit.promptuse import RUNS_SHOWN, runs_of, use_of
-from audit.views.page import run_or_404
+from audit.views.page import for_people_with, listed, person_of, run_or_404
 from prompts.actions import PromptError
 from prompts.models import Prompt, PromptVersion
 from prompts.needs import shortfalls
@@ -26,39 +19,21 @@ from runs.access import ApiError, Caller, visible_run
 from runs.incidents import NoSuchIncident, bundled
 from runs.models import DiagnosisRun
 from runs.pages.hostile import one_line
-from runs.pages.view import page_view, target_of
+from runs.pages.view import target_of
 from runs.rehearsals import Scene, scene_of_incident, scene_of_run
 
-P = ParamSpec("P")
 EDIT = "prompts.change_prompt"
 SEE = ("prompts.view_prompt", EDIT, "prompts.activate_prompt")
 LARGEST_NUMBER = 2**31 - 1
 QUESTION_CHARS = 2000
 CHOICE = 30
-View = Callable[Concatenate[HttpRequest, Caller, P], HttpResponse]
-
-
-def _for(*permissions: str) -> Callable[[View[P]], Callable[Concatenate[HttpRequest, P], HttpResponse]]:
-    """A page for people who have one of these permissions."""
-
-    def decorate(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
-        @page_view
-        @wraps(view)
-        def page(request: HttpRequest, caller: Caller, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
-            if not any(request.user.has_perm(permission) for permission in permissions):
-                raise PermissionDenied
-            return view(request, caller, *args, **kwargs)
-
-        return page
-
-    return decorate
 
 
 # ---- how versions did -------------------------------------------------------------------------------------------
 
 
 @require_safe
-@_for(*SEE)
+@for_people_with(*SEE)
 def prompt_usage(request: HttpRequest, _caller: Caller, name: str) -> HttpResponse:
     prompt = _prompt_or_404(name)
     part = target_of(request) == "usage"
@@ -67,10 +42,10 @@ def prompt_usage(request: HttpRequest, _caller: Caller, name: str) -> HttpRespon
 
 
 @require_safe
-@_for(*SEE)
+@for_people_with(*SEE)
 def prompt_runs(request: HttpRequest, caller: Caller, name: str, number: int) -> HttpResponse:
     version = _version_or_404(name, number)
-    rows = _rows(runs_of(caller, name, version.label), RUNS_SHOWN + 1)
+    rows = listed(runs_of(caller, name, version.label), RUNS_SHOWN + 1)
     words: dict[str, Any] = {
         "prompt": version.prompt,
         "version": version,
@@ -111,7 +86,7 @@ class PastRunForm(forms.Form):
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@_for(EDIT)
+@for_people_with(EDIT)
 def prompt_dry_run(request: HttpRequest, caller: Caller, name: str, number: int) -> HttpResponse:
     """Choose what to try the version on, and start it."""
     version = _version_or_404(name, number)
@@ -123,7 +98,7 @@ def prompt_dry_run(request: HttpRequest, caller: Caller, name: str, number: int)
         try:
             scene = _scene(caller, name, on_incident, on_run)
             if scene is not None:
-                return redirect("dry_run", run_id=start(version, scene, _person(request)))
+                return redirect("dry_run", run_id=start(version, scene, person_of(request)))
         except (PromptError, NoSuchIncident, _Unfit) as wrong:
             error = str(wrong)
     return _page(
@@ -138,8 +113,8 @@ def prompt_dry_run(request: HttpRequest, caller: Caller, name: str, number: int)
         on_incident=on_incident,
         on_run=on_run,
         error=error,
-        past=_rows(candidates(caller, name), CHOICE),
-        earlier=_rows(dry_runs_of(caller, version), CHOICE),
+        past=listed(candidates(caller, name), CHOICE),
+        earlier=listed(dry_runs_of(caller, version), CHOICE),
     )
 
 
@@ -176,7 +151,7 @@ def _repeatable(caller: Caller, name: str, run_id: str) -> DiagnosisRun:
 
 
 @require_safe
-@_for(*SEE)
+@for_people_with(*SEE)
 def dry_run(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
     """Both runs side by side, live until both have ended."""
     run = run_or_404(caller, run_id)
@@ -198,17 +173,6 @@ def dry_run(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
 
 
 # ---- shared by the above ----------------------------------------------------------------------------------------
-
-
-def _rows(runs: QuerySet[DiagnosisRun], limit: int) -> list[tuple[DiagnosisRun, RunRow]]:
-    """The first of them, each with how the list of runs shows it. One query."""
-    now = datetime.now(UTC)
-    return [(run, run_row(run, now)) for run in readable(runs)[:limit]]
-
-
-def _person(request: HttpRequest) -> User:
-    assert isinstance(request.user, User), "only people who are signed in come here"
-    return request.user
 
 
 def _prompt_or_404(name: str) -> Prompt:
