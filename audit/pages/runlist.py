@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models import BooleanField, Exists, ExpressionWrapper, F, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 
 from audit.pages import attention
 from audit.pages.listaddress import Address
+from gatekeeper.models import RuleSet
 from runs.access import Caller, visible_runs
 from runs.models import DiagnosisRun
 from runs.models.run import RunStatus
@@ -53,6 +54,7 @@ class RunRow:
     queued_at: datetime
     open: bool
     rehearsal: bool
+    floor_lowered: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ def run_row(run: DiagnosisRun, now: datetime) -> RunRow:
         queued_at=run.queued_at,
         open=run.status in OPEN,
         rehearsal=told["rehearsed"],
+        floor_lowered=told["floor_lowered"],
     )
 
 
@@ -117,6 +120,7 @@ def _text(column: str, *keys: str) -> KeyTextTransform:
 
 def readable(runs: QuerySet[DiagnosisRun]) -> QuerySet[DiagnosisRun]:
     """With the few words of the JSON columns that a row shows, not the columns."""
+    rule_set = RuleSet.objects.filter(number=OuterRef("rule_set_version"))
     labels = {name: _text("subject", "alert", "labels", name) for name in ("service", "job", "instance")}
     return runs.defer("subject", *_LEFT_OUT).annotate(
         asked=F("query"),
@@ -128,6 +132,7 @@ def readable(runs: QuerySet[DiagnosisRun]) -> QuerySet[DiagnosisRun]:
         person=F("requested_by__username"),
         token=F("requested_by_token__name"),
         rehearsed=ExpressionWrapper(Q(rehearsal__isnull=False), BooleanField()),
+        floor_lowered=Exists(rule_set.exclude(lowered=[])),
     )
 
 

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from audit.overview import FramesOverview, RecordOverview, frames_overview, record_overview
 from audit.pages.proof import Answer, answer_of, cited_invocations
 from audit.trace import Count
+from gatekeeper.models import RuleSet
 from prompts.models import label_of
 from runs.errors import CANCEL_SENTENCES, FAILURE_SENTENCES, CancelReason, FailureCode
 from runs.models import DiagnosisRun
@@ -97,6 +98,7 @@ class RunView:
     model: str
     prompt_set_version: str
     rule_set_version: int | None
+    lowered: tuple[str, ...]
     attempts: int
     queued_at: datetime
     finished_at: datetime | None
@@ -116,7 +118,7 @@ class RunView:
 
 
 def run_view(run: DiagnosisRun) -> RunView:
-    """Five queries, whatever the run holds."""
+    """Six queries, whatever the run holds."""
     frames = frames_overview(run.id, cited_invocations(run))
     words, tone = badge(run)
     answer = answer_of(run, frames.events_of_invocations)
@@ -141,6 +143,7 @@ def run_view(run: DiagnosisRun) -> RunView:
         model=one_line(run.model, 80),
         prompt_set_version=run.prompt_set_version or "",
         rule_set_version=run.rule_set_version,
+        lowered=_lowered(run),
         attempts=run.attempts,
         queued_at=run.queued_at,
         finished_at=run.finished_at,
@@ -154,6 +157,14 @@ def run_view(run: DiagnosisRun) -> RunView:
         notices=notices_of(run.id),
         frames=frames,
     )
+
+
+def _lowered(run: DiagnosisRun) -> tuple[str, ...]:
+    """The rules of the floor of safety that were below it in the set by which this run is judged."""
+    if run.rule_set_version is None:
+        return ()
+    found = RuleSet.objects.filter(number=run.rule_set_version).values_list("lowered", flat=True).first()
+    return tuple(found or ())
 
 
 def _rehearsal(run: DiagnosisRun) -> RehearsalView | None:

@@ -14,6 +14,7 @@ from gatekeeper import rulesets
 from gatekeeper.changes import Changes, RuleChange
 from gatekeeper.models import RuleProposal
 from gatekeeper.rules import GK005, GK007
+from gatekeeper.types import RuleMode
 from runs.access import Caller
 from runs.models import DiagnosisRun
 from tests.audit.told_runs import told_run
@@ -217,3 +218,38 @@ def test_a_thousand_runs_are_read_in_few_queries(
     preview = impact.start(stricter(anna), 100, anna)
     with django_assert_max_num_queries(14):
         impact.work(preview.pk)
+
+
+# ---- the floor of safety ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lowered(anna: User) -> int:
+    """Number of a set below the floor."""
+    changes = Changes(rules={GK005: RuleChange(mode=RuleMode.SHADOW)})
+    shown = rulesets.newest_row().number
+    proposal = rulesets.propose(shown, changes, by=anna, reason="Trying.")
+    return rulesets.save_proposal(proposal, shown, by=anna, reason="Trying.").number
+
+
+def test_a_run_under_a_lowered_floor_says_so_on_its_page_and_in_the_list(client: Client, lowered: int) -> None:
+    under, other = RunFactory(success=True, rule_set_version=lowered), RunFactory(success=True, rule_set_version=1)
+    text = client.get(f"/runs/{under.id}/").content.decode()
+    assert "The floor of safety was lowered." in text
+    assert GK005 in text
+    assert "The floor of safety was lowered." not in client.get(f"/runs/{other.id}/").content.decode()
+    rows = client.get("/").content.decode()
+    assert rows.count("floor of safety lowered") == 1
+    assert "floor of safety lowered" in rows.split(f'id="row-{under.id}"')[1].split("</tr>")[0]
+
+
+def test_a_runs_page_links_its_rule_set_for_those_who_may_see_it(client: Client, lowered: int) -> None:
+    run = RunFactory(success=True, rule_set_version=lowered)
+    link = f'href="/admin/gatekeeper/ruleset/number/{lowered}/"'
+    assert link in client.get(f"/runs/{run.id}/").content.decode()
+    assert client.get(f"/admin/gatekeeper/ruleset/number/{lowered}/").status_code == 200
+    reader = Client()
+    reader.force_login(UserFactory.create())
+    text = reader.get(f"/runs/{run.id}/").content.decode()
+    assert link not in text
+    assert "The floor of safety was lowered." in text
