@@ -16,7 +16,19 @@ from rich.table import Table
 
 from bench.figures import Figure, read_baseline, write_baseline
 
-BENCHMARKS = ("gate", "kernel", "ledger", "throughput", "webhook", "storm", "explorer", "streams", "cancel", "demo")
+BENCHMARKS = (
+    "gate",
+    "kernel",
+    "ledger",
+    "throughput",
+    "webhook",
+    "storm",
+    "explorer",
+    "preview",
+    "streams",
+    "cancel",
+    "demo",
+)
 
 
 def main() -> int:
