@@ -8,7 +8,9 @@ docs are made with `--only run-top-light run-proof-light run-tool-dark run-narro
 of `bench.seeding` with `--only runs-search-light runs-search-dark runs-search-narrow
 runs-attention-light`, those of prompts with `--only prompt-page-light prompt-diff-light prompt-activation-dark
 prompt-dry-run-light prompt-log-light prompt-diff-narrow`: these first edit, try, activate and roll back the verifier's
-prompt on that server, as an administrator would, so take one that is only for pictures.
+prompt on that server, as an administrator would, so take one that is only for pictures. The same holds for those of
+rules, `--only rules-list-light rules-preview-light rules-diff-light rules-rule-dark`: these try, lower and
+restore GK005 on that server, which should have some concluded runs.
 """
 
 import argparse
@@ -151,8 +153,52 @@ def shoot_prompts(page: Page, base: str, album: Album, screen: str, dry_run: str
         album.shoot(page, f"prompt-{name}-{screen}")
 
 
+RULES = "/admin/gatekeeper"
+EXCERPTS = f"{RULES}/rule/GK005_EXCERPT_SUPPORTED/change/"
+
+
+def tell_rules_story(page: Page, base: str) -> str:
+    """Ask for longer excerpts, on past runs and then in shadow, and take it back. Returns the preview's address."""
+    preview = ""
+    for mode, why in (
+        ("ENFORCED", "Do long runbook excerpts carry the report?"),
+        ("SHADOW", "First see how often it fires"),
+    ):
+        page.goto(f"{base}{EXCERPTS}")
+        page.get_by_label("Parameter min_chars").fill("800")
+        page.get_by_label("Mode").select_option(mode)
+        page.get_by_label("Why").fill(why)
+        page.get_by_role("button", name="Show what would change").click()
+        if mode == "ENFORCED":
+            page.get_by_role("button", name="Try it on the last 100 runs").click()
+            page.get_by_role("link", name="Back to the proposed change").wait_for()
+            preview = page.url
+    page.get_by_role("button", name="Save as a new rule set").click()
+    page.goto(f"{base}{RULES}/ruleset/number/1/")
+    page.get_by_role("button", name="Restore rule set 1").click()
+    page.get_by_label("Why").fill("It fires on every report")
+    page.get_by_role("button", name="Save as a new rule set").click()
+    page.wait_for_url(f"{base}{RULES}/ruleset/number/3/")
+    return preview
+
+
+def shoot_rules(page: Page, base: str, album: Album, screen: str, preview: str) -> None:
+    for name, address in (
+        ("list", f"{base}{RULES}/rule/"),
+        ("rule", f"{base}{EXCERPTS}"),
+        ("sets", f"{base}{RULES}/ruleset/"),
+        ("set", f"{base}{RULES}/ruleset/number/2/"),
+        ("diff", f"{base}{RULES}/ruleset/compare/?a=1&b=2"),
+        ("proposals", f"{base}{RULES}/ruleproposal/"),
+        ("proposal", f"{base}{RULES}/ruleproposal/1/change/"),
+        ("preview", preview),
+    ):
+        page.goto(address, wait_until="networkidle")
+        album.shoot(page, f"rules-{name}-{screen}")
+
+
 def shoot_all(browser: Browser, base: str, album: Album, options: argparse.Namespace) -> None:
-    state, dry_run = None, ""
+    state, dry_run, preview = None, "", ""
     for screen, settings in SCREENS.items():
         context = browser.new_context(**settings)
         page = context.new_page()
@@ -167,6 +213,9 @@ def shoot_all(browser: Browser, base: str, album: Album, options: argparse.Names
         if album.only and album.wants("prompt-") and screen != "chinese":
             dry_run = dry_run or tell_prompt_story(page, base)
             shoot_prompts(page, base, album, screen, dry_run)
+        if album.only and album.wants("rules-") and screen != "chinese":
+            preview = preview or tell_rules_story(page, base)
+            shoot_rules(page, base, album, screen, preview)
         shoot_list(page, base, album, screen)
         page.goto(f"{base}/runs/run_none/")
         album.shoot(page, f"not-found-{screen}")

@@ -18,6 +18,9 @@ from django.contrib.auth.models import Permission, User
 from django.core.asgi import get_asgi_application
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
+from gatekeeper import rulesets
+from prompts.actions import sync_shipped
+from tests.browser.working import Worker
 from tests.factories import UserFactory
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -151,3 +154,21 @@ def reader(server: Server) -> User:
 @pytest.fixture
 def person(server: Server) -> User:
     return UserFactory.create(username="person", permissions=["cancel_any_run"])
+
+
+@pytest.fixture
+def worker(server: Server) -> Iterator[Worker]:
+    sync_shipped()
+    rulesets.sync()
+    with Worker().serving() as worker:
+        yield worker
+
+
+@pytest.fixture
+def anna(server: Server) -> User:
+    return UserFactory.create(username="anna", is_staff=True, is_superuser=True)
+
+
+@pytest.fixture
+def bert(server: Server) -> User:
+    return UserFactory.create(username="bert", is_staff=True, is_superuser=True)

@@ -1,104 +1,23 @@
 """A prompt is edited, tried, activated, compared and rolled back, while runs go on; and two admins collide."""
 
-import asyncio
 import re
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.contrib.auth.models import User
-from django.db import connections
 from playwright.sync_api import Browser, Page, expect
 
 from audit.models import RunPrompt
-from gatekeeper import rulesets
-from prompts.actions import do_activate, save_version, sync_shipped
+from prompts.actions import do_activate, save_version
 from prompts.models import Prompt, PromptVersion
-from runs.harness.pipeline import drive as drive_pipeline
-from runs.harness.run import Conclusion, Kit, RunInput
-from runs.incidents import incident
 from runs.models import DiagnosisRun
 from runs.rehearsals import rehearse, scene_of_incident
-from runs.worker import WorkerLoop
-from superbiz.env import BASE_DIR
 from tests.browser.conftest import Server, Visitor, visiting
 from tests.browser.test_accessibility import RULES
-from tests.factories import RunFactory, UserFactory
+from tests.browser.working import INCIDENT, NAMED, WAIT_S, Worker, alert_comes_in, ended, steps_of
 
-WAIT_S = 20.0
 VERIFIER = "/admin/prompts/prompt/chat_verifier/"
-INCIDENT = "pool-exhausted"
-
-
-class Worker:
-    """A real worker loop that takes whatever waits, with the offline model. `hold` keeps runs at their start."""
-
-    def __init__(self) -> None:
-        self.hold = threading.Event()
-        self.held = threading.Event()
-        self._over = threading.Event()
-        self._loop = WorkerLoop(announce=False, drive=self._drive)
-        self._thread = threading.Thread(target=self._serve, name="test-worker", daemon=True)
-
-    async def _drive(self, run: RunInput, kit: Kit) -> Conclusion:
-        while self.hold.is_set():
-            self.held.set()
-            await asyncio.sleep(0.01)
-        return await drive_pipeline(run, kit)
-
-    def _serve(self) -> None:
-        try:
-            while not self._over.wait(0.05):
-                for run_id in DiagnosisRun.objects.filter(status="QUEUED").values_list("id", flat=True):
-                    threading.Thread(target=self._loop.drive, args=[run_id]).start()
-        finally:
-            connections.close_all()
-
-    @contextmanager
-    def serving(self) -> Iterator["Worker"]:
-        self._loop.start()
-        self._thread.start()
-        try:
-            yield self
-        finally:
-            self._over.set()
-            self._thread.join(WAIT_S)
-            self._loop.close()
-
-
-@pytest.fixture
-def worker(server: Server) -> Iterator[Worker]:
-    sync_shipped()
-    rulesets.sync()
-    with Worker().serving() as worker:
-        yield worker
-
-
-@pytest.fixture
-def anna(server: Server) -> User:
-    return UserFactory.create(username="anna", is_staff=True, is_superuser=True)
-
-
-@pytest.fixture
-def bert(server: Server) -> User:
-    return UserFactory.create(username="bert", is_staff=True, is_superuser=True)
-
-
-def alert_comes_in() -> str:
-    subject = incident(INCIDENT).subject.model_dump(mode="json")
-    run: DiagnosisRun = RunFactory.create(subject=subject, query="CheckoutHighErrorRate on checkout-api")
-    return run.id
-
-
-def ended(run_id: str) -> DiagnosisRun:
-    give_up = time.monotonic() + WAIT_S
-    while not (run := DiagnosisRun.objects.get(id=run_id)).is_terminal:
-        assert time.monotonic() < give_up, "the run never ended"
-        time.sleep(0.05)
-    return run
 
 
 def carried(run_id: str) -> set[str]:
@@ -231,15 +150,6 @@ def test_two_admins_collide_and_neither_change_is_lost_silently(
 
 
 # ---- the docs, step by step -------------------------------------------------------------------------------------
-
-STEP = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
-NAMED = re.compile(r"\*\*(.+?)\*\*")
-
-
-def steps_of(heading: str) -> list[str]:
-    text = (BASE_DIR / "docs" / "steering.md").read_text(encoding="utf-8")
-    section = text.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    return STEP.findall(section)
 
 
 def reader_of(page: Page, open_admin: Callable[[], None], prompt: Prompt) -> list[Callable[[list[str]], None]]:
