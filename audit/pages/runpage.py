@@ -161,9 +161,7 @@ def run_view(run: DiagnosisRun) -> RunView:
 
 def _lowered(run: DiagnosisRun) -> tuple[str, ...]:
     """The rules of the floor of safety that were below it in the set by which this run is judged."""
-    if run.rule_set_version is None:
-        return ()
-    found = RuleSet.objects.filter(number=run.rule_set_version).values_list("lowered", flat=True).first()
+    found = RuleSet.objects.filter(number=run.rule_set_version or 0).values_list("lowered", flat=True).first()
     return tuple(found or ())
 
 
