@@ -58,6 +58,20 @@ _SEARCH = re.compile(
     r"|查询|查找|查到|搜索|检索|扫描|未发现|没有发现|未见|找到|没找到|未返回|没有返回|匹配|命中|结果",
     re.IGNORECASE,
 )
+# That a search was empty, and nothing about how things are.
+_EMPTY = re.compile(
+    r"\b(?:found|finds?|return(?:s|ed)?|match(?:es|ed)?|gave|yield(?:s|ed)?|show(?:s|ed)?|has|had|have)\s+"
+    r"(?:no|nothing|none|0|zero)\b|\bnothing\b[^.;]{0,30}\b(?:found|matched|returned|notable)\b"
+    r"|\b(?:no|0|zero)\s+(?:\w+[\s-]+){0,4}?(?:lines?|entry|entries|records?|rows?|samples?|series|documents?|messages?"
+    r"|match(?:es)?|results?|hits?|evidence|alerts?|logs?|passages?)\b"
+    r"|\b(?:not|n['’]t|never)\b[^.;]{0,30}\b(?:found|find|match(?:ed)?|return(?:ed)?|seen|shown?|logged|recorded|succeed)\b"
+    r"|(?:未|没有?|无)(?:能|曾)?(?:发现|找到|查到|返回|匹配|命中|见|检索到)|(?:没有|无)[^。；]{0,14}(?:行|条|日志|记录|样本|序列|文档|消息|结果|告警)",
+    re.IGNORECASE,
+)
+_STATE = re.compile(
+    r"\b(?:exist\w*|occur\w*|happen\w*|impossible|possible|clear(?:s|ed)?|innocent|problems?|faults?)\b|不存在|存在|发生|不可能|问题|故障",
+    re.IGNORECASE,
+)
 _SENTENCE_END = re.compile(r"[.!?;。！？；\n]")
 
 
@@ -84,6 +98,12 @@ def proves_absence(text: str, claims: Iterable[Claim]) -> bool:
     if not claims or not only_negative(claims):
         return False
     return any(not _WELL_DENIED.search(_sentence_before(said, match.start())) for match in _WELL.finditer(said))
+
+
+def tells_empty(text: str) -> bool:
+    """Whether a text says that a search gave nothing, and says nothing about how things are."""
+    said = legible(fold(text))
+    return _EMPTY.search(said) is not None and _STATE.search(said) is None
 
 
 def worded_as_search(text: str) -> bool:

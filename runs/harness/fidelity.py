@@ -3,7 +3,7 @@
 Words, figures and names may all be in the claims, and yet the sentence be false. Each check here only refuses: what is
 refused is said in the claims' own words instead, so a true sentence lost costs style, never truth.
 
-    JOINS_CLAIMS       figures and names of one sentence come from different claims
+    JOINS_CLAIMS       figures, names or words of one sentence come from different claims
     REORDERS           it tells of a change, with its figures in another order than where they come from
     NAMES_CAUSE        it names a cause, and no claim of it does
     TURNS_MEANING      it denies what the claims state, or states what they deny
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from gatekeeper.terms import Source, Term, terms, unsupported_terms
 from gatekeeper.text import fold, legible
 from gatekeeper.types import Claim, ClaimKind
-from runs.harness import coverage
+from runs.harness import absence, coverage
 from runs.harness.coverage import Vocabulary
 from runs.harness.negation import denies, like_denial, of_knowledge
 
@@ -52,6 +52,8 @@ class Ground:
 
 def first_fault(text: str, ground: Ground) -> str | None:
     """Why a text may not be said, as the code of its first sentence that may not, or None."""
+    if any(fold(text).strip() == fold(claim.claim_text).strip() for claim in ground.claims):
+        return None
     before = ""
     for sentence in coverage.sentences(text):
         if code := fault(sentence, ground, before):
@@ -64,7 +66,7 @@ def fault(sentence: str, ground: Ground, before: str = "") -> str | None:
     """Why the sentence may not be said, as a code, or None. `before`: what stands before it in the same text."""
     if _joins_claims(sentence, ground):
         return "JOINS_CLAIMS"
-    if _reorders(sentence, ground):
+    if _reorders(sentence, ground) or _turns_direction(sentence, ground.claims):
         return "REORDERS"
     if _names_cause(sentence, ground):
         return "NAMES_CAUSE"
@@ -82,13 +84,17 @@ def _all_texts(claims: Iterable[Claim]) -> list[str]:
 
 
 def _joins_claims(sentence: str, ground: Ground) -> bool:
-    folded = fold(sentence)
-    given = [Source(fold(text)) for text in ground.given]
-    if not unsupported_terms(folded, given):
+    """Whether no single claim, with what was given, has all that the sentence is made of."""
+    alone: list[Sequence[str]] = [(), *map(_texts, ground.claims)]
+    return not any(_stands_in(sentence, texts, ground.given) for texts in alone)
+
+
+def _stands_in(sentence: str, texts: Sequence[str], given: Sequence[str]) -> bool:
+    """All its figures and names in the texts, and the words of each clause together in a clause of them."""
+    if unsupported_terms(fold(sentence), [Source(fold(text)) for text in (*texts, *given)]):
         return False
-    return all(
-        unsupported_terms(folded, [*given, *(Source(fold(text)) for text in _texts(claim))]) for claim in ground.claims
-    )
+    known = [Vocabulary.of((clause,)) for text in (texts or given) for clause in _clauses(text)]
+    return all(any(coverage.holds(clause, each) for each in known) for clause in _clauses(sentence))
 
 
 def _figures(text: str) -> list[Term]:
@@ -98,11 +104,41 @@ def _figures(text: str) -> list[Term]:
 
 def _reorders(sentence: str, ground: Ground) -> bool:
     said = [term.value for term in _figures(sentence)]
-    if len(set(said)) < 2 or not _CHANGE.search(fold(sentence)):
+    if len(set(said)) < 2:
         return False
-    kept = ([term.value for term in _figures(text)] for text in (*_all_texts(ground.claims), *ground.given))
-    holding = [values for values in kept if set(said) <= set(values)]
-    return bool(holding) and not any(_in_order(said, values) for values in holding)
+    kept = [(text, [term.value for term in _figures(text)]) for text in (*_all_texts(ground.claims), *ground.given)]
+    holding = [(text, values) for text, values in kept if set(said) <= set(values)]
+    if not any(_CHANGE.search(fold(text)) for text in (sentence, *(text for text, _ in holding))):
+        return False
+    return bool(holding) and not any(_in_order(said, values) for _, values in holding)
+
+
+_DIRECTION = re.compile(r"(\bfrom|\bto|\buntil|\bwas|->|→|从|由|到|至|升至|降至|为)\s*$", re.IGNORECASE)
+
+
+def _directions(text: str) -> dict[str | None, set[str]]:
+    """By number, what stands before it and says whether it is the old value or the new; "" for anything else."""
+    read = legible(fold(text))
+    found: dict[str | None, set[str]] = {}
+    for term in _figures(text):
+        before = _DIRECTION.search(read[: term.start])
+        found.setdefault(term.value, set()).add(before.group(1).lower() if before else "")
+    return found
+
+
+def _turns_direction(sentence: str, claims: Iterable[Claim]) -> bool:
+    """Whether a number of a change stands there as its old or new value and no text has it so."""
+    if not _CHANGE.search(fold(sentence)):
+        return False
+    told: dict[str | None, set[str]] = {}
+    for text in _all_texts(claims):
+        for value, directions in _directions(text).items():
+            told.setdefault(value, set()).update(directions)
+    return any(
+        not directions <= known
+        for value, directions in _directions(sentence).items()
+        if (known := told.get(value)) is not None
+    )
 
 
 def _in_order(said: Sequence[str | None], kept: Sequence[str | None]) -> bool:
@@ -141,8 +177,32 @@ def _turns_meaning(sentence: str, claims: Iterable[Claim]) -> bool:
     return False
 
 
+def _made_whole(sentence: str, claims: Iterable[Claim], given: Sequence[str]) -> bool:
+    return coverage.holds(sentence, Vocabulary.of((*_all_texts(claims), *given)))
+
+
 def _made_of(clause: str, sources: Sequence[str]) -> float:
     return coverage.coverage(clause, Vocabulary.of(sources))
+
+
+_CONDITION = re.compile(
+    r"\b(?:when|if|once|unless|whenever|in\s+case|where)\b|如果|若|当|一旦|假如|倘若", re.IGNORECASE
+)
+
+
+def _drops_condition(sentence: str, claims: Iterable[Claim]) -> bool:
+    """Whether it says, without the "when", what advice only supposes."""
+    if _CONDITION.search(fold(sentence)):
+        return False
+    supposed = []
+    for text in _all_texts(claim for claim in claims if claim.kind is ClaimKind.GUIDANCE):
+        for part in coverage.sentences(legible(fold(text))):
+            supposed += [re.split(r"[,;，；]", rest)[0] for rest in _CONDITION.split(part)[1:]]
+    return any(
+        not coverage.only_frames(clause) and coverage.coverage(clause, Vocabulary.of([condition])) > HALF
+        for condition in supposed
+        for clause in _clauses(sentence)
+    )
 
 
 def _tells_as_fact(sentence: str, before: str, ground: Ground) -> bool:
@@ -156,6 +216,11 @@ def _tells_as_fact(sentence: str, before: str, ground: Ground) -> bool:
     if denies(before + sentence):
         kinds.add(ClaimKind.NEGATIVE_OBSERVATION)
     firm = [claim for claim in ground.claims if claim.kind in kinds]
+    observed = [claim for claim in ground.claims if claim.kind is ClaimKind.OBSERVATION]
+    if _drops_condition(sentence, ground.claims) and not _made_whole(sentence, observed, ground.given):
+        return True
+    if denies(sentence) and not _made_whole(sentence, observed, ground.given) and not absence.tells_empty(sentence):
+        return True
     if len(firm) == len(ground.claims):
         return False
     known = Vocabulary.of((*_all_texts(firm), *ground.given))

@@ -28,7 +28,7 @@ _ZERO = re.compile(r"(?<![\w.:-])0(?![\w.:-])")
 # Not to know, or not to have looked, denies nothing.
 _OF_KNOWLEDGE = re.compile(
     r"(?:\b(?:not?|never|cannot|without)\b|n['’]t\b)\s+(?:\w+\s+){0,3}?"
-    r"(?:proof|prove\w*|known?|clear|certain|sure|shown?|establish\w*|confirm\w*|look\w*|search\w*|examin\w*|check\w*"
+    r"(?:proof|prove\w*|known?|clear|certain|sure|shown?|establish\w*|confirm\w*|look\w*|search\w*|examin\w*|check(?:s|ed|ing)?"
     r"|enough|sufficient|tell|say|mean|imply|determin\w*|rul\w+|exclud\w+|assess\w*|evidence)\b"
     r"|(?:不|未|没有|无法|不能|尚未)(?:足以|能够?|曾|完全)?"
     r"(?:证明|说明|确定|确认|证实|查看|检查|搜索|查询|清楚|明确|知|表明|意味|排除|判断)",

@@ -14,10 +14,10 @@ from gatekeeper.terms import Source, unsupported_terms
 from gatekeeper.text import fold, hidden_characters
 from gatekeeper.types import Claim, RuleSet, SourceKind, Verdict
 from runs.harness import coverage, fidelity
-from runs.harness.absence import proves_absence, says_too_much
+from runs.harness.absence import proves_absence, says_too_much, tells_empty
 from runs.harness.context import KeptInvocation
 from runs.harness.coverage import Vocabulary
-from runs.harness.negation import adds_negation
+from runs.harness.negation import adds_negation, denies, of_knowledge
 from runs.harness.run import (
     PublishedClaim,
     PublishedEvidence,
@@ -154,8 +154,12 @@ class _Ground:
             return "HIDES_CHARACTERS"
         if not coverage.holds(sentence, self.known):
             return "ADDS_CONTENT"
-        if may_deny or coverage.only_frames(sentence):
+        # What is not known, or was not looked at, is no claim about anything.
+        if may_deny and of_knowledge(sentence):
             return None
+        if coverage.only_frames(sentence):
+            held = not denies(sentence) or of_knowledge(sentence) or tells_empty(sentence)
+            return None if held else "ADDS_NEGATION"
         if adds_negation(sentence, self.told):
             return "ADDS_NEGATION"
         return fidelity.fault(sentence, fidelity.Ground(self.material.claims, self.given), before)

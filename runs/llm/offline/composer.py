@@ -94,8 +94,8 @@ ENGLISH = Phrases(
     times="The evidence quoted here is of {0} to {1}.",
     failed="A query of {0} did not succeed; what it would have shown is unknown.",
     empty="A query of {0} found nothing; that is no proof of absence.",
-    offline="Written by the built-in offline model from quotations; it weighs no causes, so judge the connection "
-    "between these facts yourself.",
+    offline="Written by the built-in offline model from quotations; it weighs no causes, so judge yourself "
+    "how these facts relate.",
     stop=". ",
     sources={
         "query_logs": "logs",

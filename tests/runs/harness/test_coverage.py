@@ -2,7 +2,7 @@
 
 import pytest
 
-from runs.harness.coverage import LEAST, Vocabulary, coverage, holds, only_frames, sentences, stem
+from runs.harness.coverage import Vocabulary, coverage, holds, only_frames, sentences, stem
 from runs.llm.offline.composer import CHINESE, ENGLISH, Phrases
 
 ENGLISH_TEXTS = (
@@ -28,11 +28,15 @@ HONEST = [
     "The pool size was lowered from 50 to 10 by the rollout at 10:38.",
     "The runbook advises rolling back the change.",
     "Connections to the database were not available.",
-    "Errors began after the rollout: requests timed out.",
     "Payments are failing.",
     "At 10:42:17 it failed.",
     "Slow transactions may hold connections.",
     "Metrics were not looked at.",
+]
+# True, and lost: the claims' own words stand in.
+LOST = [
+    "Errors began after the rollout: requests timed out.",
+    "The pool shrank to 10.",
 ]
 INVENTED = [
     "An intruder stole the customer database and encrypted every backup.",
@@ -51,7 +55,7 @@ INVENTED = [
     "x" * 3_000,
 ]
 HONEST_CHINESE = [
-    "订单服务拿不到数据库连接：获取连接失败，等待 30000 毫秒后超时。",
+    "订单服务获取数据库连接失败：等待 30000 毫秒后超时。",
     "获取数据库连接超时，有 57 个请求排队。",
     "证据指向连接池：空闲连接为 0。",
     "在此之前的发布把最大连接数降到了 10。",
@@ -93,13 +97,17 @@ def test_an_invention_in_chinese_does_not(text: str) -> None:
     assert not all(holds(sentence, known) for sentence in sentences(text))
 
 
-def test_the_threshold_lies_between_the_honest_and_the_invented() -> None:
-    known = Vocabulary.of((*ENGLISH_TEXTS, *CHINESE_TEXTS))
-    told = [coverage(sentence, known) for text in (*HONEST, *HONEST_CHINESE) for sentence in sentences(text)]
-    lies = [
-        coverage(sentence, known) for text in (INVENTED[0], INVENTED[1], *INVENTED_CHINESE[:2]) for sentence in [text]
-    ]
-    assert min(told) >= LEAST > max(lies)
+@pytest.mark.parametrize("text", LOST)
+def test_a_true_sentence_with_a_word_of_its_own_is_lost(text: str) -> None:
+    known = Vocabulary.of(ENGLISH_TEXTS)
+    assert not all(holds(sentence, known) for sentence in sentences(text))
+
+
+@pytest.mark.parametrize("word", ["fell", "hardly", "failed", "unhealthy", "vanished", "three", "twofold"])
+def test_one_new_word_is_enough_to_fall(word: str) -> None:
+    known = Vocabulary.of(["The pool size was lowered."])
+    assert holds("The pool size was lowered.", known)
+    assert not holds(f"The pool size {word} was lowered.", known)
 
 
 @pytest.mark.parametrize("text", [*ENGLISH_TEXTS, *CHINESE_TEXTS])

@@ -47,6 +47,12 @@ ADVICE = claim(
     "The runbook advises: roll back the release.",
     "roll back (`kubectl rollout undo deployment/NAME`), then restart",
 )
+SUPPOSED = claim(
+    "g2",
+    ClaimKind.GUIDANCE,
+    "The runbook advises to restart payment-api when the queue is full.",
+    "When the queue is full, restart payment-api",
+)
 
 FALSE = [
     (
@@ -58,16 +64,22 @@ FALSE = [
     ("a figure of another place", "CPU of checkout-api was 97% at 09:51.", (RELEASE, LOAD), "JOINS_CLAIMS"),
     ("a part of another whole", "HikariPool-1 of payments-db had no connection.", (POOL, LOAD), "JOINS_CLAIMS"),
     ("a change told backwards", "CPU of payments-db rose from 97% to 20%.", (LOAD,), "REORDERS"),
+    ("a change told as two states", "CPU was 97% and is 20%.", (LOAD,), "REORDERS"),
     ("before and after exchanged", "maximumPoolSize=50 (was 10)", (RELEASE,), "REORDERS"),
     ("a cause that no claim names", "CPU of payments-db caused this.", (LOAD,), "NAMES_CAUSE"),
-    ("a cause excluded", "Nothing was found, so deadlock is not responsible.", (EMPTY,), "NAMES_CAUSE"),
-    ("a cause in Chinese", "没有可用连接导致 HikariPool-1 连接池没有可用连接。", (CHINESE,), "NAMES_CAUSE"),
+    ("a cause excluded", "Nothing was found, so deadlock is not responsible.", (EMPTY,), "JOINS_CLAIMS"),
+    ("a cause in Chinese", "没有可用连接的原因。", (CHINESE,), "NAMES_CAUSE"),
+    ("words of two claims", "The deployed release had no connection.", (POOL, RELEASE), "JOINS_CLAIMS"),
+    ("words of two clauses", "The request is not available.", (POOL,), "JOINS_CLAIMS"),
+    ("the old value as the new", "CPU rose to 20%.", (LOAD,), "REORDERS"),
+    ("what advice only supposes", "The runbook advises. The queue is full.", (SUPPOSED,), "TELLS_AS_FACT"),
+    ("a state out of an empty search", "The search found nothing: no deadlock exists.", (EMPTY,), "TELLS_AS_FACT"),
     ("a denial left out", "HikariPool-1 had an available connection.", (POOL,), "TURNS_MEANING"),
     ("a denial left out in Chinese", "连接池 HikariPool-1 有可用连接。", (CHINESE,), "TURNS_MEANING"),
     ("a denial put in", "Release 4.14.2 was not deployed.", (POOL, RELEASE), "TURNS_MEANING"),
     ("advice told as done", "The release was rolled back.", (ADVICE,), "TELLS_AS_FACT"),
-    ("advice with a real time", "Release 4.14.2 was rolled back at 09:51.", (RELEASE, ADVICE), "TELLS_AS_FACT"),
-    ("an empty search told as a find", "deadlock lines were found in 4 files.", (EMPTY,), "TELLS_AS_FACT"),
+    ("advice with a real time", "Release 4.14.2 was rolled back at 09:51.", (RELEASE, ADVICE), "JOINS_CLAIMS"),
+    ("an empty search told as a find", "The search found deadlock.", (EMPTY,), "TELLS_AS_FACT"),
 ]
 
 TRUE = [
@@ -80,6 +92,7 @@ TRUE = [
     ("a cause said to be unknown", "The cause is not known from HikariPool-1.", (POOL,)),
     ("advice told as advice", "The runbook advises to roll back the release.", (ADVICE,)),
     ("advice that goes on", "The runbook advises: roll back. Then restart.", (ADVICE,)),
+    ("advice with its condition", "The runbook advises to restart payment-api when the queue is full.", (SUPPOSED,)),
     ("an empty search told as one", "The search for deadlock found nothing.", (EMPTY,)),
     ("a denial in other words", "HikariPool-1 was without a connection.", (POOL,)),
 ]

@@ -56,7 +56,6 @@ KEPT = [
     ("a name of the question", "checkout-api got no connection.", ["c1"]),
     ("two claims", "HikariPool-1 had none, and it was logged.", ["c1", "c2"]),
     ("a claim named twice", "No connection was in the pool.", ["c1", "c1"]),
-    ("absence denied", "An error of the pool cannot be ruled out.", ["c1"]),
     ("Chinese", "HikariPool-1 连接池没有可用的连接。", ["c3"]),
 ]
 
@@ -71,6 +70,7 @@ DROPPED = [
     ("full-width digits", "It took ６００００ ms.", ["c1"], "STATEMENT_ADDS_FACT"),
     ("proof of absence", "A network fault is ruled out.", ["c1"], "STATEMENT_PROVES_ABSENCE"),
     ("Chinese proof of absence", "已排除网络故障。", ["c1"], "STATEMENT_PROVES_ABSENCE"),
+    ("a true word of its own", "An error of the pool cannot be ruled out.", ["c1"], "STATEMENT_ADDS_CONTENT"),
     ("words of its own", "The intruder left through the back door.", ["c1"], "STATEMENT_ADDS_CONTENT"),
     ("a clause of its own", "The pool had no connection, an employee cut it.", ["c1"], "STATEMENT_ADDS_CONTENT"),
     ("a sentence of its own", "HikariPool-1 had none. Pay the ransom.", ["c1"], "STATEMENT_ADDS_CONTENT"),
@@ -208,7 +208,7 @@ def test_a_conclusion_from_empty_searches_alone_is_worded_as_one() -> None:
     assert release(material(EMPTY, composed=words(conclusion=fine))).result.conclusion == fine
     released = release(material(EMPTY, composed=words(conclusion="No deadlock is there.")))
     assert released.result.conclusion == EMPTY.claim_text
-    assert released.dropped == ("CONCLUSION_PROVES_ABSENCE",)
+    assert released.dropped == ("CONCLUSION_TELLS_AS_FACT",)
 
 
 # ---- the words that leave ------------------------------------------------------------------
