@@ -8,6 +8,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from runs.models import AlertSilence, RunNotice
+from runs.pages.lookups import is_plain
 
 
 class _LookedAt(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -15,6 +16,9 @@ class _LookedAt(admin.ModelAdmin):  # type: ignore[type-arg]
     list_per_page = 50
     actions = None
     ordering = ("-id",)
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        return is_plain(lookup) and super().lookup_allowed(lookup, value, request)
 
     def has_add_permission(self, _request: HttpRequest) -> bool:
         return False

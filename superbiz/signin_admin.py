@@ -10,8 +10,13 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from runs.pages.lookups import is_plain
+
 
 class _ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        return is_plain(lookup) and super().lookup_allowed(lookup, value, request)
+
     def has_add_permission(self, _request: HttpRequest) -> bool:
         return False
 

@@ -23,6 +23,8 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
+from runs.pages.lookups import is_plain
+
 RIGHTS = ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")
 
 
@@ -126,6 +128,9 @@ class PersonAdmin(DjangoUserAdmin):  # type: ignore[type-arg]
     list_filter = ("is_active", "is_staff", "is_superuser", "groups")
     fieldsets = (*(DjangoUserAdmin.fieldsets or ()), (_("This change"), {"fields": ("reason",)}))
 
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        return is_plain(lookup) and super().lookup_allowed(lookup, value, request)
+
     def get_form(self, request: HttpRequest, obj: User | None = None, change: bool = False, **kwargs: Any) -> Any:
         form = super().get_form(request, obj, change=change, **kwargs)
         return type("PersonFormOfGiver", (form,), {"giver": request.user}) if issubclass(form, PersonForm) else form
@@ -150,6 +155,9 @@ class PersonAdmin(DjangoUserAdmin):  # type: ignore[type-arg]
 class GroupAdmin(DjangoGroupAdmin):
     form = GroupForm
     fields = ("name", "permissions", "reason")
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        return is_plain(lookup) and super().lookup_allowed(lookup, value, request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return _is_superuser(request)

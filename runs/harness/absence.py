@@ -50,18 +50,11 @@ _WELL_DENIED = re.compile(
     r"|\b(?:whether|if)\b|不(?:能|足以)?(?:说明|代表|意味|证明|表示|等于|表明)|是否|并非|未必|不一定",
     re.IGNORECASE,
 )
-_SEARCH = re.compile(
-    r"\b(?:found|finds?|finding|return(?:s|ed|ing)?|match(?:es|ed|ing)?|quer(?:y|ies|ied)|search(?:es|ed|ing)?"
-    r"|scan(?:s|ned|ning)?|look(?:s|ed)?\s+(?:up|for|at|through)|lookup|yield(?:s|ed)?|came\s+back|results?|hits?"
-    r"|query_\w+|lookup_\w+)\b"
-    r"|\bno\b[^.;]{0,60}\b(?:lines?|entry|entries|records?|rows?|samples?|series|documents?|messages?)\b"
-    r"|查询|查找|查到|搜索|检索|扫描|未发现|没有发现|未见|找到|没找到|未返回|没有返回|匹配|命中|结果",
-    re.IGNORECASE,
-)
 # That a search was empty, and nothing about how things are.
 _EMPTY = re.compile(
-    r"\b(?:found|finds?|return(?:s|ed)?|match(?:es|ed)?|gave|yield(?:s|ed)?|show(?:s|ed)?|has|had|have)\s+"
-    r"(?:no|nothing|none|0|zero)\b|\bnothing\b[^.;]{0,30}\b(?:found|matched|returned|notable)\b"
+    r"\b(?:found|finds?|return(?:s|ed)?|match(?:es|ed)?|gave|yield(?:s|ed)?|show(?:s|ed)?)\s+"
+    r"(?:no|nothing|none|0|zero)\b"
+    r"|\bno\b[^.;]{1,60}\b(?:were|was|are|is|could\s+be)\s+(?:found|seen|returned|logged|recorded|matched|reported)\b|\bnothing\b[^.;]{0,30}\b(?:found|matched|returned|notable)\b"
     r"|\b(?:no|0|zero)\s+(?:\w+[\s-]+){0,4}?(?:lines?|entry|entries|records?|rows?|samples?|series|documents?|messages?"
     r"|match(?:es)?|results?|hits?|evidence|alerts?|logs?|passages?)\b"
     r"|\b(?:not|n['’]t|never)\b[^.;]{0,30}\b(?:found|find|match(?:ed)?|return(?:ed)?|seen|shown?|logged|recorded|succeed)\b"
@@ -72,6 +65,7 @@ _STATE = re.compile(
     r"\b(?:exist\w*|occur\w*|happen\w*|impossible|possible|clear(?:s|ed)?|innocent|problems?|faults?)\b|不存在|存在|发生|不可能|问题|故障",
     re.IGNORECASE,
 )
+_PROVEN = re.compile(r"\b(?:proof|prove[sdn]?|proving|clear(?:s|ed)?)\b|证明", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?;。！？；\n]")
 
 
@@ -100,15 +94,21 @@ def proves_absence(text: str, claims: Iterable[Claim]) -> bool:
     return any(not _WELL_DENIED.search(_sentence_before(said, match.start())) for match in _WELL.finditer(said))
 
 
+def calls_well_or_excluded(text: str) -> bool:
+    """Whether a text says that something is well, ruled out or absent, whoever says so."""
+    said = legible(fold(text))
+    return PROOF_OF_ABSENCE.search(said) is not None or _WELL.search(said) is not None
+
+
 def tells_empty(text: str) -> bool:
     """Whether a text says that a search gave nothing, and says nothing about how things are."""
     said = legible(fold(text))
     return _EMPTY.search(said) is not None and _STATE.search(said) is None
 
 
-def worded_as_search(text: str) -> bool:
-    """Whether a text tells what a search gave ("found no line"), not how things are ("no deadlock exists")."""
-    return _SEARCH.search(legible(fold(text))) is not None
+def tells_state(text: str) -> bool:
+    """Whether a text says with a report's own words how things are, or that something is proven."""
+    return _PROVEN.search(legible(fold(text))) is not None
 
 
 def says_too_much(text: str, claims: Iterable[Claim]) -> bool:
@@ -117,7 +117,7 @@ def says_too_much(text: str, claims: Iterable[Claim]) -> bool:
     What rests on nothing but empty searches has to be worded as their result.
     """
     claims = tuple(claims)
-    if claims and only_negative(claims) and not worded_as_search(text):
+    if claims and only_negative(claims) and not tells_empty(text):
         return True
     return proves_absence(text, claims)
 

@@ -70,6 +70,9 @@ async def _verify(ctx: RunContext, judgement: Judgement) -> None:
         ctx.budget_ended(error)
         judgement.verdict = Verdict.worst(judgement.verdict, Verdict.LOW_CONFID)
         judgement.notes.append("The semantic check of the claims did not run: the budget had ended.")
+        judgement.claims = verification.unjudged(judgement.claims)
+        if not judgement.claims:
+            judgement.reason = "no claim could be checked, and none says only what its excerpt does"
         return
     judgement.judged = judged
     judgement.verdict = Verdict.worst(judgement.verdict, judged.verdict)

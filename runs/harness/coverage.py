@@ -145,6 +145,11 @@ def holds(sentence: str, known: Vocabulary) -> bool:
     return _share(read, known)[0] >= LEAST
 
 
+def spells_number(text: str) -> bool:
+    """Whether a text has a number in words."""
+    return _SPELLED_NUMBER.search(legible(fold(text))) is not None
+
+
 def only_frames(sentence: str) -> bool:
     """Whether a sentence has nothing but function words, a report's frame, figures and names."""
     return _share(legible(fold(sentence)), _NOTHING)[1] == 0

@@ -12,7 +12,7 @@ refused is said in the claims' own words instead, so a true sentence lost costs 
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gatekeeper.terms import Source, Term, terms, unsupported_terms
 from gatekeeper.text import fold, legible
@@ -64,8 +64,23 @@ def first_fault(text: str, ground: Ground) -> str | None:
 
 def fault(sentence: str, ground: Ground, before: str = "") -> str | None:
     """Why the sentence may not be said, as a code, or None. `before`: what stands before it in the same text."""
-    if _joins_claims(sentence, ground):
+    if _stands_in(sentence, (), ground.given):
+        return None
+    holders = [claim for claim in ground.claims if _stands_in(sentence, _texts(claim), ground.given)]
+    faults = [_fault_over(sentence, before, Ground((claim,), ground.given)) for claim in holders]
+    if not faults:
         return "JOINS_CLAIMS"
+    return None if None in faults else faults[0]
+
+
+def quotes(claim: Claim) -> bool:
+    """Whether a claim says no more than its excerpts do: for claims that no verifier has judged."""
+    excerpts = tuple(item.evidence_excerpt for item in claim.evidence)
+    own = (replace(claim, claim_text=excerpt) for excerpt in excerpts)
+    return first_fault(claim.claim_text, Ground(tuple(own), ())) is None
+
+
+def _fault_over(sentence: str, before: str, ground: Ground) -> str | None:
     if _reorders(sentence, ground) or _turns_direction(sentence, ground.claims):
         return "REORDERS"
     if _names_cause(sentence, ground):
@@ -81,12 +96,6 @@ def _texts(claim: Claim) -> tuple[str, ...]:
 
 def _all_texts(claims: Iterable[Claim]) -> list[str]:
     return [text for claim in claims for text in _texts(claim)]
-
-
-def _joins_claims(sentence: str, ground: Ground) -> bool:
-    """Whether no single claim, with what was given, has all that the sentence is made of."""
-    alone: list[Sequence[str]] = [(), *map(_texts, ground.claims)]
-    return not any(_stands_in(sentence, texts, ground.given) for texts in alone)
 
 
 def _stands_in(sentence: str, texts: Sequence[str], given: Sequence[str]) -> bool:
@@ -194,12 +203,18 @@ def _drops_condition(sentence: str, claims: Iterable[Claim]) -> bool:
     """Whether it says, without the "when", what advice only supposes."""
     if _CONDITION.search(fold(sentence)):
         return False
-    supposed = []
+    supposed, said = [], []
     for text in _all_texts(claim for claim in claims if claim.kind is ClaimKind.GUIDANCE):
         for part in coverage.sentences(legible(fold(text))):
-            supposed += [re.split(r"[,;，；]", rest)[0] for rest in _CONDITION.split(part)[1:]]
+            plain, *conditions = _CONDITION.split(part)
+            said.append(plain)
+            for condition in conditions:
+                head, *rest = re.split(r"[,;，；]", condition)
+                supposed.append(head)
+                said += rest
+    plainly = Vocabulary.of(said)
     return any(
-        not coverage.only_frames(clause) and coverage.coverage(clause, Vocabulary.of([condition])) > HALF
+        not coverage.holds(clause, plainly) and coverage.coverage(clause, Vocabulary.of([condition])) > HALF
         for condition in supposed
         for clause in _clauses(sentence)
     )
@@ -219,7 +234,10 @@ def _tells_as_fact(sentence: str, before: str, ground: Ground) -> bool:
     observed = [claim for claim in ground.claims if claim.kind is ClaimKind.OBSERVATION]
     if _drops_condition(sentence, ground.claims) and not _made_whole(sentence, observed, ground.given):
         return True
-    if denies(sentence) and not _made_whole(sentence, observed, ground.given) and not absence.tells_empty(sentence):
+    if any(
+        denies(clause) and not _made_whole(clause, observed, ground.given) and not absence.tells_empty(clause)
+        for clause in _clauses(sentence)
+    ):
         return True
     if len(firm) == len(ground.claims):
         return False

@@ -14,7 +14,7 @@ from gatekeeper.terms import Source, unsupported_terms
 from gatekeeper.text import fold, hidden_characters
 from gatekeeper.types import Claim, RuleSet, SourceKind, Verdict
 from runs.harness import coverage, fidelity
-from runs.harness.absence import proves_absence, says_too_much, tells_empty
+from runs.harness.absence import calls_well_or_excluded, proves_absence, says_too_much, tells_empty, tells_state
 from runs.harness.context import KeptInvocation
 from runs.harness.coverage import Vocabulary
 from runs.harness.negation import adds_negation, denies, of_knowledge
@@ -157,8 +157,10 @@ class _Ground:
         # What is not known, or was not looked at, is no claim about anything.
         if may_deny and of_knowledge(sentence):
             return None
+        if may_deny and denies(sentence) and not tells_empty(sentence):
+            return "ADDS_NEGATION"
         if coverage.only_frames(sentence):
-            held = not denies(sentence) or of_knowledge(sentence) or tells_empty(sentence)
+            held = of_knowledge(sentence) or tells_empty(sentence) or not (denies(sentence) or tells_state(sentence))
             return None if held else "ADDS_NEGATION"
         if adds_negation(sentence, self.told):
             return "ADDS_NEGATION"
@@ -262,7 +264,8 @@ def floor_lowered(rule_set: RuleSet) -> list[str]:
 def release_talk(query: str, reply: str, given: Iterable[str], *, limitations: Iterable[str] = ()) -> Released | None:
     """Builds the result of general talk, without claims; None where nothing of the reply may be said.
 
-    A sentence with a number, code or identifier that the person has not used (`given`) states a fact, and is dropped.
+    A sentence with a number, code or identifier that the person has not used (`given`) states a fact, and is dropped;
+    so is one that calls something well or excluded: nothing was looked at.
     """
     sources = tuple(given)
     kept, dropped, said = [], [], list(coverage.sentences(reply))
@@ -271,6 +274,8 @@ def release_talk(query: str, reply: str, given: Iterable[str], *, limitations: I
             dropped.append("TALK_STATES_FACT")
         elif hidden_characters(sentence, sources):
             dropped.append("TALK_HIDES_CHARACTERS")
+        elif calls_well_or_excluded(sentence) or coverage.spells_number(sentence):
+            dropped.append("TALK_STATES_FACT")
         else:
             kept.append(sentence)
     text = "".join(kept).strip()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatekeeper.types import Claim, Verdict
-from runs.harness import inputs
+from runs.harness import fidelity, inputs
 from runs.harness.asking import ask
 from runs.harness.context import RunContext
 from runs.harness.digest import content_digest
@@ -31,18 +31,20 @@ def enforce(evaluation: VerifierEvaluation | None, claims: tuple[Claim, ...]) ->
     """Holds an evaluation to its contract. A broken contract is never better than LOW_CONFID.
 
     A claim counts as supported only when it was checked exactly once and found supported. Where the
-    answer as a whole cannot be used (nothing, or no claim of ours properly checked), the claims stand as
-    the gatekeeper left them, at LOW_CONFID, but for those that it found unsupported.
+    answer as a whole cannot be used (nothing, or no claim of ours properly checked), those claims stand, at
+    LOW_CONFID, that say no more than their excerpts do, but for those that it found unsupported.
     """
     if evaluation is None:
-        return Judged(Verdict.LOW_CONFID, tuple(c.claim_id for c in claims), ("UNUSABLE_ANSWER",), None, None)
+        quoted = unjudged(claims)
+        verdict = Verdict.LOW_CONFID if quoted else Verdict.REJECT
+        return Judged(verdict, tuple(claim.claim_id for claim in quoted), ("UNUSABLE_ANSWER",), None, None)
     ids = [claim.claim_id for claim in claims]
     violations = _violations(evaluation, ids)
     checks = {check.claim_id: check.supported for check in evaluation.claim_checks}
     counts = Counter(check.claim_id for check in evaluation.claim_checks)
     if not any(counts[id_] == 1 for id_ in ids):
         refused = {check.claim_id for check in evaluation.claim_checks if not check.supported}
-        supported = tuple(id_ for id_ in ids if id_ not in refused)
+        supported = tuple(claim.claim_id for claim in unjudged(claims) if claim.claim_id not in refused)
     else:
         supported = tuple(id_ for id_ in ids if counts[id_] == 1 and checks[id_])
     if evaluation.verdict is Verdict.PASS and _score_says_otherwise(evaluation, claims):
@@ -58,6 +60,11 @@ def enforce(evaluation: VerifierEvaluation | None, claims: tuple[Claim, ...]) ->
     return Judged(
         verdict, supported, tuple(violations), evaluation.groundedness_score, evaluation.model_dump(mode="json")
     )
+
+
+def unjudged(claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
+    """Those of claims that no verifier has judged which may stand: their words are their excerpts' own."""
+    return tuple(claim for claim in claims if fidelity.quotes(claim))
 
 
 def _score_says_otherwise(evaluation: VerifierEvaluation, claims: tuple[Claim, ...]) -> bool:

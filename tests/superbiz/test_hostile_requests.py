@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 import pytest
 from django.contrib import admin
+from django.db.models import DateField
 from django.http import HttpRequest, HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
+from django.urls import reverse
 
 from superbiz.env import BASE_DIR
 from superbiz.middleware import no_control_characters
@@ -131,6 +133,19 @@ def test_no_parameter_is_a_crash(admin_client: Client, path: str) -> None:
     answers = {url: admin_client.get(url).status_code for url in asked}
     assert {url: status for url, status in answers.items() if status not in OK_OR_REFUSED} == {}
     assert {status for url, status in answers.items() if "%00" in url} == {400}
+
+
+def test_no_year_beyond_all_calendars_is_a_crash_in_any_list_of_the_admin(admin_client: Client) -> None:
+    asked = [
+        f"{reverse(f'admin:{model._meta.app_label}_{model._meta.model_name}_changelist')}?{field.name}__year={year}"
+        for model in admin.site._registry
+        for field in model._meta.fields
+        if isinstance(field, DateField)
+        for year in (0, -1, 99_999)
+    ]
+    assert len(asked) > 30
+    answers = {url: admin_client.get(url).status_code for url in asked}
+    assert {url: status for url, status in answers.items() if status not in OK_OR_REFUSED} == {}
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -3,7 +3,7 @@
 import pytest
 
 from gatekeeper.types import Citation, Claim, ClaimKind
-from runs.harness.fidelity import Ground, first_fault
+from runs.harness.fidelity import Ground, first_fault, quotes
 
 
 def claim(id_: str, kind: ClaimKind, text: str, excerpt: str) -> Claim:
@@ -101,6 +101,13 @@ TRUE = [
 @pytest.mark.parametrize(("text", "claims", "code"), [case[1:] for case in FALSE], ids=[case[0] for case in FALSE])
 def test_true_words_do_not_make_a_false_sentence(text: str, claims: tuple[Claim, ...], code: str) -> None:
     assert first_fault(text, Ground(claims, ("Why is checkout-api slow?",))) == code
+
+
+def test_what_no_verifier_has_judged_stands_only_as_a_quotation() -> None:
+    invented = claim(
+        "c9", ClaimKind.OBSERVATION, "The network is healthy and most requests succeed.", "request timed out"
+    )
+    assert [quotes(each) for each in (POOL, CHINESE, invented)] == [True, True, False]
 
 
 @pytest.mark.parametrize(("text", "claims"), [case[1:] for case in TRUE], ids=[case[0] for case in TRUE])

@@ -211,6 +211,29 @@ def test_a_conclusion_from_empty_searches_alone_is_worded_as_one() -> None:
     assert released.dropped == ("CONCLUSION_TELLS_AS_FACT",)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "There is no deadlock.",
+        "The search did run and no deadlock exists.",
+        "HikariPool-1 is not exhausted.",
+        "Connection is available.",
+        "HikariPool-1 had a connection.",
+        "没有死锁。",
+    ],
+)
+@pytest.mark.parametrize("field", ["scope", "limitations"])
+def test_scope_and_limitations_say_nothing_that_a_statement_may_not(field: str, text: str) -> None:
+    own = words(**{field: [text] if field == "limitations" else text})
+    result = release(material(POOL, EMPTY, composed=own)).result
+    assert text not in (result.scope, *result.limitations)
+
+
+@pytest.mark.parametrize("text", ["Metrics were not looked at.", "The cause is not known.", "没有查看指标。"])
+def test_what_was_not_looked_at_may_be_said(text: str) -> None:
+    assert text in release(material(POOL, EMPTY, composed=words(limitations=[text]))).result.limitations
+
+
 # ---- the words that leave ------------------------------------------------------------------
 
 

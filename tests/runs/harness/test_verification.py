@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gatekeeper.types import Claim, ClaimKind, Verdict
+from gatekeeper.types import Citation, Claim, ClaimKind, Verdict
 from runs.harness.verification import enforce
 from runs.harness.wire import VerifierEvaluation
 
@@ -15,8 +15,9 @@ Check = tuple[str, bool]
 
 
 def claims(*ids: str) -> tuple[Claim, ...]:
-    """`c…` are critical, others are not."""
-    return tuple(Claim(id_, ClaimKind.OBSERVATION, "It is so.", id_.startswith("c"), ()) for id_ in ids)
+    """`c…` are critical, others are not. They say what their excerpts do."""
+    item = Citation("inv_aaaaaa", "query_logs", "$.lines[0].text", "10:42:17 request timed out")
+    return tuple(Claim(id_, ClaimKind.OBSERVATION, "A request timed out.", id_.startswith("c"), (item,)) for id_ in ids)
 
 
 def evaluation(checks: tuple[Check, ...], verdict: Verdict, **more: Any) -> VerifierEvaluation:
@@ -187,6 +188,13 @@ def test_an_unusable_answer_leaves_the_claims_at_low() -> None:
     judged = enforce(None, claims("c1", "m1"))
     assert (judged.verdict, judged.supported, judged.violations) == (LOW, ("c1", "m1"), ("UNUSABLE_ANSWER",))
     assert (judged.score, judged.evaluation) == (None, None)
+
+
+def test_an_unusable_answer_leaves_nothing_of_a_claim_that_says_more_than_its_excerpt() -> None:
+    item = Citation("inv_aaaaaa", "query_logs", "$.lines[0].text", "10:42:17 request timed out")
+    invented = Claim("c1", ClaimKind.OBSERVATION, "The network is healthy.", True, (item,))
+    assert (enforce(None, (invented,)).verdict, enforce(None, (invented,)).supported) == (REJECT, ())
+    assert enforce(None, (invented, *claims("c2"))).supported == ("c2",)
 
 
 def test_the_answer_is_kept_as_it_came() -> None:
