@@ -46,7 +46,8 @@ def _subject(row: RunRow, address: str, *, reasons: bool) -> str:
     detail = f' <bdi class="runs-detail">{escape(row.detail)}</bdi>' if row.detail else ""
     mark = f' <span class="tag">{escape(_("rehearsal"))}</span>' if row.rehearsal else ""
     if row.floor_lowered:
-        mark += f' <span class="tag tag-bad">{escape(_("floor of safety lowered"))}</span>'
+        lowered = escape(_("floor of safety lowered"))
+        mark += f' <span class="tag tag-bad">{lowered}</span>'
     why = ""
     if reasons and row.reasons:
         why = f' <span class="runs-reasons">{escape(", ".join(map(str, row.reasons)))}</span>'
