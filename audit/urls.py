@@ -12,6 +12,7 @@ urlpatterns = [
     path("runs/watched/", runlist.watched_runs, name="watched_runs"),
     path("runs/<str:run_id>/", run.run_page, name="run"),
     path("runs/<str:run_id>/cancel/", run.cancel_run, name="cancel_run"),
+    path("runs/<str:run_id>/again/", run.run_again, name="run_again"),
     path("sessions/<str:session_id>/", session.session_page, name="session"),
     path("prompts/dry-runs/<str:run_id>/", prompts.dry_run, name="dry_run"),
     path("prompts/<str:name>/usage/", prompts.prompt_usage, name="prompt_usage"),

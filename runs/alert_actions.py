@@ -15,7 +15,7 @@ from runs.access import Caller
 from runs.alertpayload import query_text, severity_rank
 from runs.harness.run import AlertSubject, Subject
 from runs.lifecycle import RunRequest, open_session, queue_run
-from runs.models import Alert, AlertSilence
+from runs.models import Alert, AlertSilence, DiagnosisRun
 from runs.models.run import RunStatus, Trigger
 from runs.tasks import enqueue
 
@@ -36,26 +36,45 @@ def diagnose_now(alert_id: int, caller: Caller) -> Asked:
     """A run of the alert, also inside the window and while it is silenced. Raises `Alert.DoesNotExist`."""
     with transaction.atomic():
         row = _locked(alert_id)
-        if row.last_run is not None and row.last_run.status in OPEN:
-            return Asked(row.last_run.id, started=False)
-        subject = subject_of(row)
-        query = query_text(subject)
-        session_id = f"alert-{row.fingerprint}"
-        open_session(session_id, title=query)
-        run_id = queue_run(
-            RunRequest(
-                session_id=session_id,
-                trigger=Trigger.MANUAL,
-                query=query,
-                subject=Subject(alert=subject, others=_others(row)),
-                alert_id=row.id,
-                requested_by=caller.user_id,
-                requested_by_token=caller.token_id,
-            )
-        )
-        Alert.objects.filter(id=row.id).update(last_run=run_id)
-        transaction.on_commit(lambda: enqueue([run_id]))
+        if going := _going(row):
+            return Asked(going, started=False)
+        alert = subject_of(row)
+        run_id = _queue(row, Subject(alert=alert, others=_others(row)), query_text(alert), caller)
     return Asked(run_id, started=True)
+
+
+def diagnose_again(run: DiagnosisRun, caller: Caller) -> Asked:
+    """Ask again what an ended run of an alert was asked, its subject as it was then. Inside a transaction."""
+    assert run.alert_id is not None, "who calls this has looked"
+    row = _locked(run.alert_id)
+    if going := _going(row):
+        return Asked(going, started=False)
+    return Asked(_queue(row, Subject.model_validate(run.subject), run.query, caller, again_of=run.id), started=True)
+
+
+def _going(row: Alert) -> str | None:
+    """The run by which the alert is being diagnosed."""
+    return row.last_run.id if row.last_run is not None and row.last_run.status in OPEN else None
+
+
+def _queue(row: Alert, subject: Subject, query: str, caller: Caller, again_of: str | None = None) -> str:
+    session_id = f"alert-{row.fingerprint}"
+    open_session(session_id, title=query)
+    run_id = queue_run(
+        RunRequest(
+            session_id=session_id,
+            trigger=Trigger.MANUAL,
+            query=query,
+            subject=subject,
+            alert_id=row.id,
+            requested_by=caller.user_id,
+            requested_by_token=caller.token_id,
+            again_of=again_of,
+        )
+    )
+    Alert.objects.filter(id=row.id).update(last_run=run_id)
+    transaction.on_commit(lambda: enqueue([run_id]))
+    return run_id
 
 
 def _locked(alert_id: int) -> Alert:

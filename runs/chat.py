@@ -24,7 +24,7 @@ from runs import lifecycle
 from runs.access import ApiError, Caller, may_continue_session, may_see_session
 from runs.harness.run import Subject
 from runs.lifecycle import RunRequest, open_session, queue_run
-from runs.models import ChatSession
+from runs.models import ChatSession, DiagnosisRun
 from runs.models.run import Trigger
 from runs.models.session import SESSION_ID_PATTERN
 from runs.recall import cut
@@ -57,18 +57,31 @@ def ask(caller: Caller, query: str, session_id: str | None = None) -> Asked:
     if session_id is not None:
         check_session_id(session_id)
     with transaction.atomic():
-        session = _enter(caller, session_id, title=cut(question, TITLE_CHARS))
-        run_id = queue_run(
-            RunRequest(
-                session_id=session,
-                trigger=Trigger.CHAT,
-                query=question,
-                subject=Subject(),
-                requested_by=caller.user_id,
-                requested_by_token=caller.token_id,
-            )
+        asked = _queue(caller, question, session_id)
+    enqueue([asked.run_id])
+    return asked
+
+
+def ask_again(run: DiagnosisRun, caller: Caller) -> Asked:
+    """Ask an ended run's question again in its session. Inside a transaction. Raises `ApiError` as `ask` does."""
+    asked = _queue(caller, check_query(run.query), run.session_id, again_of=run.id)
+    transaction.on_commit(lambda: enqueue([asked.run_id]))
+    return asked
+
+
+def _queue(caller: Caller, question: str, session_id: str | None, again_of: str | None = None) -> Asked:
+    session = _enter(caller, session_id, title=cut(question, TITLE_CHARS))
+    run_id = queue_run(
+        RunRequest(
+            session_id=session,
+            trigger=Trigger.CHAT,
+            query=question,
+            subject=Subject(),
+            requested_by=caller.user_id,
+            requested_by_token=caller.token_id,
+            again_of=again_of,
         )
-    enqueue([run_id])
+    )
     return Asked(run_id, session)
 
 

@@ -62,7 +62,7 @@ RESUMABLE = (Trigger.ALERT, Trigger.MANUAL, Trigger.EVAL)
 class RunRequest:
     """A run that someone or something asks for. `requested_by` and `requested_by_token` are row ids.
 
-    `run_id` where the caller had to know it before: otherwise one is made.
+    `run_id` where the caller had to know it before: otherwise one is made. `again_of`: the run that is asked again.
     """
 
     session_id: str
@@ -74,6 +74,7 @@ class RunRequest:
     requested_by_token: int | None = None
     run_id: str | None = None
     rehearsal: Rehearsal | None = None
+    again_of: str | None = None
 
 
 def open_session(session_id: str, *, title: str = "", owner_id: int | None = None) -> bool:
@@ -112,6 +113,7 @@ def queue_run(request: RunRequest) -> str:
         requested_by_id=request.requested_by,
         requested_by_token_id=request.requested_by_token,
         rehearsal=request.rehearsal.model_dump(mode="json") if request.rehearsal else None,
+        again_of_id=request.again_of,
         queued_at=now,
         enqueued_at=now,
     )
@@ -278,11 +280,15 @@ def _ended_so(ref: RunRef, conclusion: Conclusion, counted: Tally) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CancelAnswer:
-    """`found` False: no such run. `accepted` False: it had ended otherwise, as `status` says."""
+    """`found` False: no such run. `accepted` False: it had ended otherwise, as `status` says.
+
+    `repeated`: cancelling had been asked for before, or had happened.
+    """
 
     found: bool
     accepted: bool
     status: str = ""
+    repeated: bool = False
 
 
 def request_cancel(run_id: str, reason: CancelReason, by: str | None = None) -> CancelAnswer:
@@ -317,9 +323,10 @@ def _request_cancel_once(run_id: str, reason: CancelReason, by: str | None) -> C
         return CancelAnswer(found=False, accepted=False)
     if row.status == RunStatus.RUNNING and row.cancel_requested_at is not None:
         live.publish_cancel(run_id)
-        return CancelAnswer(found=True, accepted=True, status=row.status)
+        return CancelAnswer(found=True, accepted=True, status=row.status, repeated=True)
     if row.is_terminal:
-        return CancelAnswer(found=True, accepted=row.status == RunStatus.CANCELLED, status=row.status)
+        cancelled_before = row.status == RunStatus.CANCELLED
+        return CancelAnswer(found=True, accepted=cancelled_before, status=row.status, repeated=cancelled_before)
     return None
 
 

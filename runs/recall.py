@@ -7,6 +7,7 @@
 A turn that failed or was cancelled has given no answer, so it does not stand for the previous one; one that was
 withheld does, and gives nothing. Talk is passed over: "thanks" is not what "which of these?" points at.
 Two runs of one session may be in flight at once: each knows the turns that had ended when it was claimed.
+A run that asks a question again knows only turns from before it was asked first: "and yesterday?" means the same again.
 """
 
 import re
@@ -78,11 +79,22 @@ def cut(text: str, limit: int) -> str:
 
 
 def _remembered(run: DiagnosisRun) -> QuerySet[DiagnosisRun]:
-    """The runs of the session before this one, and since its memory was cleared."""
-    before = Q(queued_at__lt=run.queued_at) | Q(queued_at=run.queued_at, id__lt=run.id)
+    """The runs of the session before this one was asked first, and since its memory was cleared."""
+    first = _first(run)
+    before = Q(queued_at__lt=first.queued_at) | Q(queued_at=first.queued_at, id__lt=first.id)
     runs = DiagnosisRun.objects.filter(before, session_id=run.session_id)
     cleared_at: datetime | None = ChatSession.objects.values_list("cleared_at", flat=True).get(id=run.session_id)
     return runs if cleared_at is None else runs.filter(queued_at__gt=cleared_at)
+
+
+def _first(run: DiagnosisRun) -> DiagnosisRun:
+    """The run that this one asks again, if it does and that is still on record; and so on. Each is older."""
+    while run.again_of_id is not None:
+        earlier = DiagnosisRun.objects.only("queued_at", "again_of").filter(id=run.again_of_id).first()
+        if earlier is None or earlier.queued_at > run.queued_at:
+            break
+        run = earlier
+    return run
 
 
 def _document_id(document: Mapping[str, Any]) -> str:

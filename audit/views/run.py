@@ -7,6 +7,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from audit.overview import frames_overview
@@ -22,14 +23,26 @@ from runs import lifecycle
 from runs.access import Caller, may_cancel
 from runs.errors import CancelReason
 from runs.models import DiagnosisRun
+from runs.models.run import RunStatus
 from runs.models.token import Scope
+from runs.pages.again import again_view
 from runs.pages.view import page_view, target_of
+from runs.pages.words import STATUS_WORDS
+from runs.reruns import Came, ask_again, can_be_asked_again, may_ask_again
 
 # Parts of the timeline by the element that they fill.
 MORE = {
     "timeline-place": "runs/parts/timeline.html",
     "earlier": "runs/parts/earlier.html",
     "later": "runs/parts/later.html",
+}
+
+_ASKED_BEFORE = gettext_lazy("Cancelling had been asked for before; the call in flight is being stopped.")
+_CANCELLED_BEFORE = gettext_lazy("The run was cancelled already.")
+_CAME = {
+    Came.STARTED: (messages.SUCCESS, gettext_lazy("The same was asked again: this is the new run.")),
+    Came.SOONER: (messages.INFO, gettext_lazy("It had been asked again already: this is that run.")),
+    Came.GOING: (messages.INFO, gettext_lazy("This alert is being diagnosed already: this is the run.")),
 }
 
 
@@ -77,6 +90,7 @@ def run_page(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
     view = run_view(run)
     context |= {
         "run": view,
+        "again": again_view(caller, run),
         "timeline": timeline_view(run.id, view.frames, chosen, _place(request, panel), going=not run.is_terminal),
         "may_cancel": may_cancel(caller, run),
     }
@@ -91,11 +105,32 @@ def cancel_run(request: HttpRequest, caller: Caller, run_id: str) -> HttpRespons
     if not may_cancel(caller, run):
         raise PermissionDenied
     answer = lifecycle.request_cancel(run.id, CancelReason.USER_REQUESTED, caller.name)
-    if answer.accepted:
-        messages.success(request, _("Cancellation requested."))
+    if not answer.accepted:
+        how = STATUS_WORDS.get(answer.status, answer.status)
+        messages.warning(request, _("The run had ended before it could be cancelled: %(how)s.") % {"how": how})
+    elif answer.repeated:
+        messages.info(request, _CANCELLED_BEFORE if answer.status == RunStatus.CANCELLED else _ASKED_BEFORE)
+    elif answer.status == RunStatus.CANCELLED:
+        messages.success(request, _("The run was cancelled before it had started."))
     else:
-        messages.warning(request, _("The run had ended before it could be cancelled."))
+        messages.success(request, _("Cancellation requested: the call in flight is being stopped."))
     return redirect("run", run_id=run.id)
+
+
+@require_POST
+@page_view
+@tells_of_pruned
+def run_again(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
+    """Ask the same again. `seen`: the newest run that had done so when the page was shown, so that twice is once."""
+    run = run_or_404(caller, run_id)
+    if not run.is_terminal:
+        messages.warning(request, _("The run goes on still: nothing was started."))
+        return redirect("run", run_id=run.id)
+    if not can_be_asked_again(run) or not may_ask_again(caller, run):
+        raise PermissionDenied
+    asked = ask_again(run, caller, request.POST.get("seen", ""))
+    messages.add_message(request, *_CAME[asked.came])
+    return redirect("run", run_id=asked.run_id)
 
 
 # ---- restricted texts -----------------------------------------------------------------------------------------

@@ -73,6 +73,8 @@ class DiagnosisRun(models.Model):
     `subject` is a validated `runs.harness.run.Subject`: the alert or question as it came. `pinned_prompts` and
     `rehearsal` are the shapes of `runs.pins`. `groundedness` is the verifier's score, from 0 to 1.
     `record_complete`: whether all that the run emitted was on record at its end; null until its end is on record.
+    `again_of`: the run whose subject and question this one asks again. It outlives that run: where that was pruned,
+    it leads to a tombstone.
     """
 
     id = models.CharField(primary_key=True, max_length=40)
@@ -118,6 +120,16 @@ class DiagnosisRun(models.Model):
     )
     requested_by_token = models.ForeignKey(
         "runs.ApiToken", null=True, blank=True, on_delete=models.SET_NULL, related_name="requested_runs"
+    )
+
+    again_of = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="asked_again",
     )
 
     queued_at = models.DateTimeField()
@@ -216,6 +228,11 @@ class DiagnosisRun(models.Model):
                 name="run_rehearsal_is_eval",
             ),
             models.CheckConstraint(
+                condition=Q(again_of__isnull=True)
+                | (Q(trigger__in=["MANUAL", "CHAT"], rehearsal__isnull=True) & ~Q(again_of=models.F("id"))),
+                name="run_again_is_asked_by_somebody",
+            ),
+            models.CheckConstraint(
                 condition=Q(groundedness__isnull=True) | Q(groundedness__gte=0, groundedness__lte=1),
                 name="run_groundedness_is_a_share",
             ),
@@ -246,6 +263,10 @@ class DiagnosisRun(models.Model):
             models.Index(fields=["-took_ms", "-id"], condition=Q(took_ms__isnull=False), name="idx_run_took"),
             models.Index(
                 fields=["-total_tokens", "-id"], condition=Q(total_tokens__isnull=False), name="idx_run_tokens"
+            ),
+            # The runs that ask a run again, newest first.
+            models.Index(
+                fields=["again_of", "-queued_at", "-id"], condition=Q(again_of__isnull=False), name="idx_run_again"
             ),
             # The runs that ended and need attention, newest first, and their count.
             models.Index(

@@ -319,13 +319,18 @@ def test_cancelling_asks_the_lifecycle_and_says_when_it_was_too_late() -> None:
     run = opening()
     assert "Cancel run" in client.get(page_of(run)).content.decode()
     assert client.get(page_of(run, "cancel/")).status_code == 405
-    assert "Cancellation requested." in client.post(page_of(run, "cancel/"), follow=True).content.decode()
+    assert "Cancellation requested:" in client.post(page_of(run, "cancel/"), follow=True).content.decode()
     run.refresh_from_db()
     assert run.cancel_requested_reason == "USER_REQUESTED"
     assert "Cancelling" in client.get(page_of(run)).content.decode()
+    assert "had been asked for before" in client.post(page_of(run, "cancel/"), follow=True).content.decode()
     ended = told_run()
-    assert "had ended before" in client.post(page_of(ended, "cancel/"), follow=True).content.decode()
+    too_late = client.post(page_of(ended, "cancel/"), follow=True).content.decode()
+    assert "had ended before it could be cancelled: Answered." in too_late
     assert "Cancel run" not in client.get(page_of(ended)).content.decode()
+    waits = RunFactory.create()
+    assert "cancelled before it had started" in client.post(page_of(waits, "cancel/"), follow=True).content.decode()
+    assert "was cancelled already" in client.post(page_of(waits, "cancel/"), follow=True).content.decode()
 
 
 def test_who_may_see_a_run_and_not_cancel_it_finds_no_button() -> None:

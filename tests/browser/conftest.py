@@ -157,6 +157,11 @@ def person(server: Server) -> User:
 
 
 @pytest.fixture
+def operator(server: Server) -> User:
+    return UserFactory.create(username="operator", permissions=["cancel_any_run", "submit_alerts"])
+
+
+@pytest.fixture
 def worker(server: Server) -> Iterator[Worker]:
     sync_shipped()
     rulesets.sync()

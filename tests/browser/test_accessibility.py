@@ -57,6 +57,15 @@ def live_run() -> str:
     return f"/runs/{opening().id}/"
 
 
+def again() -> str:
+    """A run that asks another again, was asked again itself and can be once more."""
+    User.objects.get(username="reader").user_permissions.add(Permission.objects.get(codename="submit_alerts"))
+    alert = AlertFactory.create()
+    run = told_run(alert=alert, trigger="MANUAL", again_of=RunFactory.create(success=True))
+    RunFactory.create(trigger="MANUAL", again_of=run)
+    return f"/runs/{run.id}/"
+
+
 def alert_of_all_kinds() -> Alert:
     """One that is silenced, has runs and came before."""
     AlertFactory.create(fingerprint="aa", status="RESOLVED", last_run=RunFactory.create(failed=True))
@@ -86,6 +95,7 @@ PAGES = [
     Looked("figures", lambda: list_of_all_kinds("")() and "/runs/figures/", settled=".chart"),
     Looked("run", of_run(""), settled="#timeline"),
     Looked("run that goes", live_run, settled="#timeline"),
+    Looked("run again", again, settled=".again-links"),
     Looked("run, tool call", of_run(f"?event={TOOL_EVENT}"), settled="#panel [data-panel]"),
     Looked("run, model step", of_run(f"?event={STEP_EVENT}"), settled="#panel [data-panel]"),
     Looked("run, gate", of_run(f"?event={GATE_EVENT}"), settled="#panel [data-panel]"),

@@ -8,6 +8,7 @@ from tests.audit import emissions
 from tests.audit.recording import append_now
 from tests.audit.told_runs import EXCERPT, FRAMES, STEP_EVENT, TOOL_EVENT, finish, opening, told_run
 from tests.browser.conftest import Visitor
+from tests.factories import AlertFactory
 
 
 def test_from_sign_in_to_the_answer_its_proof_and_the_reasoning_behind_it(visitor: Visitor, reader: User) -> None:
@@ -86,9 +87,37 @@ def test_a_run_is_cancelled_only_after_a_second_yes(visitor: Visitor, person: Us
     visitor.open(f"/runs/{run.id}/")
     visitor.page.get_by_text("Cancel run").click()
     visitor.page.get_by_role("button", name="Yes, cancel this run").click()
-    expect(visitor.page.get_by_text("Cancellation requested.")).to_be_visible()
+    expect(visitor.page.get_by_text("Cancellation requested:")).to_be_visible()
     run.refresh_from_db()
     assert run.cancel_requested_reason == "USER_REQUESTED"
+
+
+def test_a_run_is_asked_again_once_by_a_double_click(visitor: Visitor, operator: User) -> None:
+    run = told_run(alert=AlertFactory.create())
+    page = visitor.page
+    visitor.sign_in(operator)
+    visitor.open(f"/runs/{run.id}/")
+    page.get_by_role("button", name="Run again").dblclick()
+    page.wait_for_url(lambda url: run.id not in url)
+    new = run.asked_again.get()
+    expect(page.locator(".again-links")).to_contain_text(f"Run again of {run.id}")
+    page.locator(".again-links").get_by_role("link").first.click()
+    page.wait_for_url(f"{visitor.base}/runs/{run.id}/")
+    expect(page.locator(".again-links")).to_contain_text(f"Run again as {new.id} Waiting")
+
+
+def test_without_a_script_a_run_is_asked_again_and_cancelled(plain_visitor: Visitor, operator: User) -> None:
+    run = told_run(alert=AlertFactory.create())
+    page = plain_visitor.page
+    plain_visitor.sign_in(operator)
+    plain_visitor.open(f"/runs/{run.id}/")
+    page.get_by_role("button", name="Run again").click()
+    expect(page.get_by_text("The same was asked again: this is the new run.")).to_be_visible()
+    page.get_by_text("Cancel run").click()
+    page.get_by_role("button", name="Yes, cancel this run").click()
+    expect(page.get_by_text("The run was cancelled before it had started.")).to_be_visible()
+    page.get_by_role("button", name="Run again").click()
+    expect(page.get_by_text("The same was asked again: this is the new run.")).to_be_visible()
 
 
 def test_the_keyboard_reaches_everything(visitor: Visitor, person: User) -> None:

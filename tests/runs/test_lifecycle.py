@@ -215,9 +215,9 @@ def test_cancelling_a_run_that_runs_marks_it_once(told: Told) -> None:
     ref = claimed(run_id)
     assert ref.lease_token is not None
     assert not lifecycle.heartbeat({run_id: ref.lease_token}).cancel_requested
-    for _ in range(2):
+    for repeated in (False, True):
         answer = lifecycle.request_cancel(run_id, CancelReason.USER_REQUESTED)
-        assert (answer.accepted, answer.status) == (True, "RUNNING")
+        assert (answer.accepted, answer.status, answer.repeated) == (True, "RUNNING", repeated)
     assert told.events(run_id) == ["RUN_CANCEL_REQUESTED"]
     assert lifecycle.heartbeat({run_id: ref.lease_token}).cancel_requested == {run_id: CancelReason.USER_REQUESTED}
 
@@ -232,7 +232,8 @@ def test_cancelling_a_run_that_ended_tells_how(trait: str, accepted: bool) -> No
 def test_cancelling_again_after_the_end_is_fine(told: Told) -> None:
     run_id = queued()
     lifecycle.request_cancel(run_id, CancelReason.USER_REQUESTED)
-    assert lifecycle.request_cancel(run_id, CancelReason.USER_REQUESTED).accepted
+    answer = lifecycle.request_cancel(run_id, CancelReason.USER_REQUESTED)
+    assert (answer.accepted, answer.status, answer.repeated) == (True, "CANCELLED", True)
     assert told.events(run_id) == ["RUN_CANCEL_REQUESTED", "RUN_FINISHED"]
 
 
