@@ -19,8 +19,10 @@ import errno
 import re
 import signal
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
+from gatekeeper.numerals import Numeral, numerals
 from gatekeeper.text import legible
 
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?"
@@ -50,6 +52,11 @@ _NUMERIC = re.compile(
     rf"(?<!\w)(?=[\w.-]{{0,200}}\d) (?: {_MOMENTS_AND_NUMBERS} | (?P<word>{_WORD}) )", re.ASCII | re.VERBOSE
 )
 
+# Letters of two alphabets that look alike, in one word: it reads as another word than it is. "µs" is a unit.
+_MIXED_SCRIPTS = re.compile(
+    r"(?!μs\b)(?<![^\W_])(?=[A-Za-z]*[\u0370-\u052f])(?=[\u0370-\u052f]*[A-Za-z])[A-Za-z\u0370-\u052f]+"
+)
+
 _UNIT_SPELLINGS = {
     "ns": "ns nanosecond nanoseconds 纳秒",
     "us": "us µs μs microsecond microseconds 微秒",
@@ -59,25 +66,38 @@ _UNIT_SPELLINGS = {
     "h": "h hr hrs hour hours 小时",
     "d": "d day days 天",
     "week": "week weeks 周",
+    "month": "month months 个月",
+    "year": "yr yrs year years 年",
+    "ks": "ks kilosecond kiloseconds",
     "%": "% percent pct percentage",
     "‰": "‰",
     "B": "B byte bytes 字节",
-    "KB": "KB kB",
-    "MB": "MB",
-    "GB": "GB",
-    "TB": "TB",
-    "Kb": "Kb kb Kbit kbps",
-    "Mb": "Mb Mbit Mbps",
-    "Gb": "Gb Gbit Gbps",
-    "KiB": "KiB Ki",
-    "MiB": "MiB Mi",
-    "GiB": "GiB Gi",
-    "TiB": "TiB Ti",
+    "KB": "KB kB kilobyte kilobytes",
+    "MB": "MB megabyte megabytes",
+    "GB": "GB gigabyte gigabytes",
+    "TB": "TB terabyte terabytes",
+    "PB": "PB petabyte petabytes",
+    "Kb": "Kb kb Kbit kbps kilobit kilobits",
+    "Mb": "Mb Mbit Mbps megabit megabits",
+    "Gb": "Gb Gbit Gbps gigabit gigabits",
+    "KiB": "KiB Ki kibibyte kibibytes",
+    "MiB": "MiB Mi mebibyte mebibytes",
+    "GiB": "GiB Gi gibibyte gibibytes",
+    "TiB": "TiB Ti tebibyte tebibytes",
+    "hundred": "hundred",
+    "dozen": "dozen",
     "K": "K k thousand",
     "M": "M million",
     "G": "G",
     "bn": "bn billion",
+    "trillion": "trillion",
+    "Hz": "Hz hertz",
+    "kHz": "kHz kilohertz",
+    "MHz": "MHz megahertz",
+    "GHz": "GHz gigahertz",
     "qps": "qps",
+    "rpm": "rpm",
+    "bps": "bps",
     "rps": "rps",
     "x": "x 倍",
     "百": "百",
@@ -89,9 +109,10 @@ _UNITS = {spelling: unit for unit, spellings in _UNIT_SPELLINGS.items() for spel
 _UNITS_LOWER = {spelling.lower(): unit for spelling, unit in _UNITS.items() if len(spelling) > 1}
 _LONE_LETTERS_AFTER_SPACE = frozenset("smhd")
 _UNIT_AFTER = re.compile(
-    r"(\s?)(?:([%‰]|[µμ]s|纳秒|微秒|毫秒|秒|分钟|小时|天|周|字节|倍|百(?!分)|千|万|亿)|([A-Za-z]+)(?![\w]))", re.ASCII
+    r"(\s?)(?:([%‰]|[µμ]s|纳秒|微秒|毫秒|秒|分钟|小时|天|周|个月|年|字节|倍|百(?!分)|千|万|亿)|([A-Za-z]+)(?![\w]))",
+    re.ASCII,
 )
-_UNIT_WORDS = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}|[%‰]|[µμ]s|纳秒|微秒|毫秒|分钟|小时|字节")
+_UNIT_WORDS = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}|[%‰]|[µμ]s|纳秒|微秒|毫秒|分钟|小时|个月|字节")
 # Away from its number, "min" is more often a minimum.
 _NOT_A_UNIT_ALONE = frozenset({"min", "Min", "MIN"})
 
@@ -135,6 +156,25 @@ class Term(NamedTuple):
 def terms(folded: str) -> Iterator[Term]:
     """The terms of a folded text, in order. Their places are those in `legible(folded)`."""
     text = legible(folded)
+    others = [_in_words(text, numeral) for numeral in numerals(text)]
+    if not text.isascii():
+        others += [_name(found.group(), found.start()) for found in _MIXED_SCRIPTS.finditer(text)]
+    if others:
+        return iter(sorted((*_written(text), *others), key=attrgetter("start")))
+    return _written(text)
+
+
+def _in_words(text: str, numeral: Numeral) -> Term:
+    """A number in words: the same in digits supports it, and so do the very words."""
+    start, end, value, percent = numeral
+    said = text[start:end].lower()
+    if value is None:
+        return _name(text[start:end], start)
+    unit = "%" if percent else _unit_after(text, end)
+    return Term(f"{text[start:end]} {unit}" if unit else text[start:end], start, end, value, unit, (said,))
+
+
+def _written(text: str) -> Iterator[Term]:
     for match in _TERM.finditer(text):
         kind = match.lastgroup
         if kind == "word":
@@ -179,8 +219,10 @@ class Source:
         self._numbers: dict[str, set[str | None]] | None = None
 
     def supports(self, term: Term) -> bool:
+        if any(map(self._has_name, term.spellings)) and (term.unit is None or self._mentions_unit(term.unit)):
+            return True
         if term.value is None:
-            return any(map(self._has_name, term.spellings))
+            return False
         if term.value not in self._lowered and term.value.isdigit() and "," not in self._lowered:
             # Without group separators a whole number is written as it is, or is not there.
             return False

@@ -86,6 +86,14 @@ class Notice:
     alerts: tuple[IncomingAlert, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An alert of a body that is none: its place in the list, from 0, and why."""
+
+    index: int
+    message: str
+
+
 def read_json(body: bytes) -> Any:
     """The body as JSON. Raises `BadPayload` 400, also where it is nested too deep to be read."""
     try:
@@ -95,21 +103,49 @@ def read_json(body: bytes) -> Any:
 
 
 def read_notice(value: Any) -> Notice:
-    """Raises `BadPayload` 422."""
+    """All of a body. Raises `BadPayload` 422, also where one of its alerts cannot be read."""
+    notice, unreadable = read_webhook(value)
+    if unreadable:
+        raise _unreadable(unreadable)
+    return notice
+
+
+def read_webhook(value: Any) -> tuple[Notice, tuple[Unreadable, ...]]:
+    """What of a body can be read, and what cannot: a sender that is refused does not send the good alerts again.
+
+    Raises `BadPayload` 422 where nothing can be read.
+    """
     if not isinstance(value, dict):
         raise BadPayload(422, "BAD_BODY", "The body must be a JSON object.")
     alerts = value.get("alerts")
-    if not isinstance(alerts, list) or not all(isinstance(alert, dict) for alert in alerts):
+    if not isinstance(alerts, list):
         raise BadPayload(422, "BAD_BODY", "The body must hold a list of objects under the key 'alerts'.")
-    if not all(isinstance(alert.get(part), dict | None) for alert in alerts for part in ("labels", "annotations")):
-        raise BadPayload(422, "BAD_BODY", "An alert's labels and annotations must be objects.")
     if len(alerts) > MAX_ALERTS:
         raise BadPayload(422, "TOO_MANY_ALERTS", f"A body may hold {MAX_ALERTS} alerts at most.")
+    faults = [_fault(alert) for alert in alerts]
+    unreadable = tuple(Unreadable(index, fault) for index, fault in enumerate(faults) if fault)
+    if alerts and len(unreadable) == len(alerts):
+        raise _unreadable(unreadable)
     key = value.get("groupKey")
-    return Notice(
+    readable = (alert for alert, fault in zip(alerts, faults, strict=True) if not fault)
+    notice = Notice(
         group_key="" if key is None else clean(text(key, MAX_GROUP_KEY))[:MAX_GROUP_KEY],
-        alerts=tuple(read_alert(alert, envelope=value) for alert in alerts),
+        alerts=tuple(read_alert(alert, envelope=value) for alert in readable),
     )
+    return notice, unreadable
+
+
+def _fault(alert: Any) -> str:
+    if not isinstance(alert, dict):
+        return "An alert must be an object."
+    if not all(isinstance(alert.get(part), dict | None) for part in ("labels", "annotations")):
+        return "An alert's labels and annotations must be objects."
+    return ""
+
+
+def _unreadable(unreadable: tuple[Unreadable, ...]) -> BadPayload:
+    first = unreadable[0]
+    return BadPayload(422, "BAD_BODY", f"{first.message} That is alert {first.index + 1} of the list 'alerts'.")
 
 
 def read_alert(alert: Mapping[str, Any], envelope: Mapping[str, Any]) -> IncomingAlert:

@@ -8,6 +8,7 @@ POST /ai_ops                a diagnosis asked for by hand; 202 and one run, or 2
 from datetime import timedelta
 from typing import Any
 
+import structlog
 from django.conf import settings
 from django.http import HttpRequest
 from ninja import Router, Status
@@ -25,6 +26,7 @@ from runs.models.token import Scope
 from runs.orm import run_in_orm
 from runs.tools.registry import new_client
 
+log = structlog.get_logger(__name__)
 router = Router(tags=["alerts"], auth=caller_auth, by_alias=True)
 
 
@@ -43,6 +45,17 @@ class ReceivedShape(Shape):
     resolved: int
     ignored: int
     runs: list[StartedRunShape]
+
+
+class UnreadableShape(Shape):
+    index: int
+    message: str
+
+
+class WebhookShape(ReceivedShape):
+    """`unreadable` is there when some alerts of the body could not be read; the others were taken."""
+
+    unreadable: list[UnreadableShape] | None = None
 
 
 class AskedShape(ReceivedShape):
@@ -100,16 +113,20 @@ def _refusal(error: BadPayload) -> ApiError:
 def _webhook(request: HttpRequest, source: str) -> Any:
     caller = caller_of_view(request, Scope.ALERTS_WRITE)
     try:
-        notice = alertpayload.read_notice(alertpayload.read_json(request.body))
+        notice, unreadable = alertpayload.read_webhook(alertpayload.read_json(request.body))
     except BadPayload as error:
         raise _refusal(error) from error
     received = intake.receive(notice, Sender(source=source, user_id=caller.user_id, token_id=caller.token_id))
-    return Status(202, ReceivedShape(**_counts(received), runs=_started(request, received)))
+    for each in unreadable:
+        log.warning("alert_unreadable", source=source, index=each.index, reason=each.message)
+    told = [UnreadableShape(index=each.index, message=each.message) for each in unreadable]
+    return Status(202, WebhookShape(**_counts(received), runs=_started(request, received), unreadable=told or None))
 
 
 @router.post(
     "/alerts/alertmanager",
-    response={202: ReceivedShape},
+    response={202: WebhookShape},
+    exclude_none=True,
     summary="Alertmanager's webhook",
     openapi_extra=ALERTMANAGER_BODY,
 )
@@ -118,7 +135,13 @@ def alertmanager(request: HttpRequest) -> Any:
     return _webhook(request, Alert.Source.ALERTMANAGER)
 
 
-@router.post("/alerts/grafana", response={202: ReceivedShape}, summary="Grafana's webhook", openapi_extra=GRAFANA_BODY)
+@router.post(
+    "/alerts/grafana",
+    response={202: WebhookShape},
+    exclude_none=True,
+    summary="Grafana's webhook",
+    openapi_extra=GRAFANA_BODY,
+)
 def grafana(request: HttpRequest) -> Any:
     """As Alertmanager's. What Grafana measured and its links to dashboard and panel are kept as annotations."""
     return _webhook(request, Alert.Source.GRAFANA)

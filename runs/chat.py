@@ -20,6 +20,7 @@ from datetime import datetime
 from django.db import transaction
 from django.utils.crypto import get_random_string
 
+from gatekeeper.text import fold, legible
 from runs import lifecycle
 from runs.access import ApiError, Caller, may_continue_session, may_see_session
 from runs.harness.run import Subject
@@ -92,7 +93,7 @@ def check_query(query: str) -> str:
     if _UNSTORABLE.search(query):
         raise ApiError(422, "QUERY_NOT_TEXT", "The question holds a NUL or half a character.")
     question = clean(query).strip()[:MAX_QUERY_CHARS]
-    if not question:
+    if not fold(legible(question)):
         raise ApiError(422, "QUERY_EMPTY", "The question is empty.")
     return question
 

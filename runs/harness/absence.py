@@ -24,11 +24,21 @@ PROOF_OF_ABSENCE = re.compile(
   | \b(?:eliminat|dismiss|discount|exclud)(?:e[sd]?|es|ing|ed|s)?\s+(?:(?!as\b)\w+\s+){{0,3}}as\s+{_CAUSE}
   | \b(?:can(?:not|\s+not|['’]t)|could\s*(?:not|n['’]t))\s+(?:possibly\s+)?(?:be|have\s+been)\s+
     (?:{_CAUSE}|to\s+blame|at\s+fault|responsible)
+  | \b(?:(?:is|are|was|were|be|been)\s+not|(?:is|are|was|were)n['’]t)\s+(?:\w+\s+)?
+    (?:{_CAUSE}|to\s+blame|at\s+fault|responsible|involved|implicated|due\s+to|caused\s+by|because\s+of|related\s+to)\b
+  | \b(?:never\s+was|was\s+never)\s+{_CAUSE}\b
+  | \b(?:play(?:s|ed)?|ha[ds]|have|took)\s+no\s+(?:part|role|share|bearing|effect|influence|impact)\b
+  | \b(?:ha[ds]|have)\s+nothing\s+to\s+do\s+with\b | \b(?:un|not\s+)related\s+to\b
+  | \b(?:did|does|do)(?:\s+not|n['’]t)\s+(?:cause|contribute|play\s+a\s+(?:part|role)|affect)\b
+  | \b(?:no\s+longer|neither)\s+{_CAUSE}\b
   | \bproof\s+of\s+absence
   | \b(?:prov(?:es?|en|ed)|proof)\s*[:;,-]?\s*(?:that\s+)?{_THERE_IS_NO}
   | \bdefinitely\s+(?:no\b|not\b|nothing)
   | 已?(?<!故障)排除(?!故障) | (?:确认|确定|核实|验证|查明|断定|证明|证实)了?(?:没有|无(?!误)|不存在|并?未)
   | 肯定(?:没有|不是|无) | 不可能(?:是|为)
+  | (?:不是|并非|绝非|不属于|不构成)[^，。；\s]{{0,8}}(?:原因|根因|元凶|主因|诱因|症结|因素)
+  | 与[^，。；\s]{{0,16}}(?:无关|没有关系|毫无关系)
+  | (?:不是|并非)(?:由|因)[^，。；\s]{{1,16}}(?:引起|导致|造成|引发|所致)
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -62,7 +72,7 @@ _EMPTY = re.compile(
     re.IGNORECASE,
 )
 _STATE = re.compile(
-    r"\b(?:exist\w*|occur\w*|happen\w*|impossible|possible|clear(?:s|ed)?|innocent|problems?|faults?)\b|不存在|存在|发生|不可能|问题|故障",
+    r"\b(?:exist\w*|occur\w*|happen\w*|impossible|possible|clear(?:s|ed)?|innocent|problems?|faults?|culprit|role)\b|不存在|存在|发生|不可能|问题|故障",
     re.IGNORECASE,
 )
 _PROVEN = re.compile(r"\b(?:proof|prove[sdn]?|proving|clear(?:s|ed)?)\b|证明", re.IGNORECASE)

@@ -3,7 +3,7 @@
 Figures, codes and names are held to account elsewhere (`gatekeeper.terms`); here it is the ordinary words. Function
 words and the few words of a report's own frame ("the evidence shows", "a query found") carry nothing. Of the rest,
 English words are compared by a light stem, Chinese ones by pairs of characters. A sentence holds when all
-of them (`LEAST`) stand in its texts, and no number is spelled out that they lack.
+of them (`LEAST`) stand in its texts.
 This is a sieve for inventions, not a proof: what a sentence does with known words is the verifier's question.
 """
 
@@ -27,13 +27,6 @@ _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U00
 _WORD = re.compile(f"(?:(?![{_UNSPACED}])[^\\W\\d_])+(?:['’][a-z]+)?")
 _HAN_RUN = re.compile(f"[{_UNSPACED}]+")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_SPELLED_NUMBER = re.compile(
-    r"\b(?:(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)(?:[\s-](?:one|two|three|four|five|six|seven|eight|nine))?"
-    r"|(?:two|three|four|five|six|seven|eight|nine|ten)(?![\s-]+(?:hundred|thousand))|twice|thrice|\w+fold|hundreds?|thousands?|[mb]illions?|dozens?|half|eleven|twelve|\w+teen)\b"
-    r"|百分之[一二三四五六七八九十百]+|[一二三四五六七八九十百千万亿]{2,}|[一二三四五六七八九]成",
-    re.IGNORECASE,
-)
-
 _FUNCTION = frozenset(
     """a an the this that these those it its they them their he she we us our you your i my one ones own such same other
     others another each every all any some both either neither many much more most few less least several and or but
@@ -105,23 +98,20 @@ class Vocabulary:
     starts: frozenset[str]
     pairs: frozenset[str]
     characters: frozenset[str]
-    spelled: frozenset[str]
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Vocabulary":
         stems: set[str] = set()
         pairs: set[str] = set()
         characters: set[str] = set()
-        spelled: set[str] = set()
         for text in texts:
             read = legible(fold(text))
             stems.update(stem(part) for word in _WORD.findall(read) for part in _parts(word))
             for run in _HAN_RUN.findall(read):
                 pairs.update(_pairs(run))
                 characters.update(run)
-            spelled.update(found.lower() for found in _SPELLED_NUMBER.findall(read))
         starts = {word[:n] for word in stems for n in range(_SHORTEST_SHARED_START, min(len(word), _LONGEST_WORD) + 1)}
-        return cls(frozenset(stems), frozenset(starts), frozenset(pairs), frozenset(characters), frozenset(spelled))
+        return cls(frozenset(stems), frozenset(starts), frozenset(pairs), frozenset(characters))
 
     def has(self, word: str) -> bool:
         """Whether a stem stands here; a longer form of the same word counts as it."""
@@ -139,15 +129,7 @@ def sentences(text: str) -> list[str]:
 
 def holds(sentence: str, known: Vocabulary) -> bool:
     """Whether a sentence is made of what `known` has. One that only frames, or only has figures and names, is."""
-    read = legible(fold(sentence))
-    if any(found.lower() not in known.spelled for found in _SPELLED_NUMBER.findall(read)):
-        return False
-    return _share(read, known)[0] >= LEAST
-
-
-def spells_number(text: str) -> bool:
-    """Whether a text has a number in words."""
-    return _SPELLED_NUMBER.search(legible(fold(text))) is not None
+    return _share(legible(fold(sentence)), known)[0] >= LEAST
 
 
 def only_frames(sentence: str) -> bool:

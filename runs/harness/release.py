@@ -14,7 +14,7 @@ from gatekeeper.terms import Source, unsupported_terms
 from gatekeeper.text import fold, hidden_characters
 from gatekeeper.types import Claim, RuleSet, SourceKind, Verdict
 from runs.harness import coverage, fidelity
-from runs.harness.absence import calls_well_or_excluded, proves_absence, says_too_much, tells_empty, tells_state
+from runs.harness.absence import proves_absence, says_too_much, tells_empty, tells_state
 from runs.harness.context import KeptInvocation
 from runs.harness.coverage import Vocabulary
 from runs.harness.negation import adds_negation, denies, of_knowledge
@@ -25,6 +25,7 @@ from runs.harness.run import (
     PublishedStatement,
     SourceDocumentRef,
 )
+from runs.harness.smalltalk import tells_more
 from runs.harness.wire import ComposerOutput
 
 MAX_LIMITATIONS = 10
@@ -265,7 +266,7 @@ def release_talk(query: str, reply: str, given: Iterable[str], *, limitations: I
     """Builds the result of general talk, without claims; None where nothing of the reply may be said.
 
     A sentence with a number, code or identifier that the person has not used (`given`) states a fact, and is dropped;
-    so is one that calls something well or excluded: nothing was looked at.
+    so is one that says how a system is, why, that somebody looked, or what to do to it: nothing was looked at.
     """
     sources = tuple(given)
     kept, dropped, said = [], [], list(coverage.sentences(reply))
@@ -274,7 +275,7 @@ def release_talk(query: str, reply: str, given: Iterable[str], *, limitations: I
             dropped.append("TALK_STATES_FACT")
         elif hidden_characters(sentence, sources):
             dropped.append("TALK_HIDES_CHARACTERS")
-        elif calls_well_or_excluded(sentence) or coverage.spells_number(sentence):
+        elif tells_more(sentence, sources):
             dropped.append("TALK_STATES_FACT")
         else:
             kept.append(sentence)

@@ -10,6 +10,8 @@ def names_and_numbers(text: str) -> list[str]:
     return [term.text for term in terms(fold(text))]
 
 
+NINETY_NINE = ["Ninety-nine %", "two hundred and five", "four", "five"]
+LARGE = ["two thousand five hundred", "three million", "hundred"]
 TERMS = [
     ("a plain sentence has none", "Requests to the database failed because the pool was exhausted.", []),
     ("a capitalised word is no identifier", "Connections ran out. The pool was full.", []),
@@ -45,6 +47,21 @@ TERMS = [
     ("status classes", "5xx answers", ["5xx"]),
     ("negative numbers", "-5 is not 10 -3", ["5", "10", "3"]),
     ("scientific notation", "1.5e+09 bytes", ["1.5e+09 B"]),
+    ("units in full", "12 terabytes, 3 kiloseconds, 2 years", ["12 TB", "3 ks", "2 year"]),
+    ("numbers in words", "Ninety-nine percent of two hundred and five, four and five", NINETY_NINE),
+    ("large ones", "two thousand five hundred, three million, a hundred", LARGE),
+    ("behind digits they are a unit", "30 thousand calls", ["30 K"]),
+    ("one and ordinals are none", "one of the pods failed at the second attempt", []),
+    ("multiples without a value", "twice, half of them, dozens, tenfold", ["twice", "half", "dozens", "tenfold"]),
+    ("nor parts of words", "weight, often, half-open, tenant, someone", []),
+    (
+        "numbers in Chinese words",
+        "百分之九十九的请求，三十秒两次，十二万",
+        ["九十九 %", "三十 s", "两", "十二万"],
+    ),
+    ("tenths", "九成请求成功", ["九成"]),
+    ("a word of two alphabets", "раyment is down, 30 μs, оплата", ["раyment", "30 us"]),
+    ("Chinese words that only look so", "一些请求，万一，千万不要，第三方，三四个，统一，十分缓慢", []),
 ]
 
 
@@ -83,6 +100,17 @@ SUPPORTED = [
     ("30秒", "30s"),
     ("٣٠", "30"),
     ("30", "٣٠"),
+    ("ninety-nine percent", "used=99%"),
+    ("Ninety-nine percent", "ninety-nine percent of calls"),
+    ("three retries", "retries=3"),
+    ("thirty seconds", "30s"),
+    ("two thousand calls", "2,000 calls"),
+    ("百分之九十九", "99%"),
+    ("三十秒", "timed out after 30s"),
+    ("两次", "retries: 2"),
+    ("half of the payments", "half of all payments fail"),
+    ("12 terabytes", "12TB"),
+    ("2 years", "2 年"),
 ]
 UNSUPPORTED = [
     ("30 s", "30000ms"),
@@ -119,6 +147,20 @@ UNSUPPORTED = [
     ("12345-abc", "12345-abd"),
     ("НikariPool-1", "HikariPool-1"),
     ("`order`", "orders"),
+    ("ninety-nine percent", "used=93%"),
+    ("ninety-nine percent", "ninety-nine dogs"),
+    ("three retries", "retries=2"),
+    ("thirty seconds", "30 ms"),
+    ("ninety-nine", "99.5"),
+    ("九十九秒", "93s"),
+    ("百分之九十", "90 connections"),
+    ("九成请求", "93%"),
+    ("thousands of requests", "1000 requests"),
+    ("half of the payments", "all payments fail"),
+    ("12 terabytes", "12 GB"),
+    ("30000 年", "30000ms"),
+    ("30 kiloseconds", "30 seconds"),
+    ("3 megabits", "3 MB"),
 ]
 
 
@@ -130,6 +172,19 @@ def test_same_figure_or_name_is_supported(claim: str, evidence: str) -> None:
 @pytest.mark.parametrize(("claim", "evidence"), UNSUPPORTED)
 def test_other_figure_or_name_is_not_supported(claim: str, evidence: str) -> None:
     assert unsupported_terms(fold(claim), [Source(fold(evidence))]) != []
+
+
+EACH_NUMBER_WORD = """two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million billion
+    trillion dozen twice thrice half hundreds thousands millions billions trillions dozens twofold
+    hundredfold""".split()
+
+
+@pytest.mark.parametrize("word", EACH_NUMBER_WORD)
+def test_each_number_word_is_a_term(word: str) -> None:
+    assert [term.text for term in unsupported_terms(f"{word.upper()} pods failed", [Source("pods failed")])] == [
+        word.upper()
+    ]
 
 
 def test_an_excerpt_that_stops_inside_a_number_does_not_support_the_rest() -> None:

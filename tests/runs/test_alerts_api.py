@@ -166,6 +166,13 @@ def test_what_names_no_alert_is_refused(client: Client, body: Any) -> None:
     assert post(client, AI_OPS, body).status_code == 422
 
 
+def test_who_asks_by_hand_is_told_which_alert_is_unreadable(client: Client) -> None:
+    answer = post(client, AI_OPS, {"alerts": [alert("PoolExhausted"), 3]})
+    assert (answer.status_code, answer.json()["code"]) == (422, "BAD_BODY")
+    assert "alert 2" in answer.json()["message"]
+    assert not DiagnosisRun.objects.exists()
+
+
 def set_env(settings: Settings, **changes: Any) -> None:
     settings.SUPERBIZ = django_settings.SUPERBIZ.model_copy(update=changes)
 

@@ -63,14 +63,27 @@ def test_an_alert_is_answered_with_its_run(client: Client) -> None:
         (b'{"alerts":' * 50_000, 400, "BAD_JSON"),
         (b"[]", 422, "BAD_BODY"),
         (b'{"alerts": 3}', 422, "BAD_BODY"),
+        (b'{"alerts": [3, {"labels": "x"}]}', 422, "BAD_BODY"),
         (b" " * (1024 * 1024 + 1), 413, "BODY_TOO_LARGE"),
     ],
-    ids=["empty", "cut", "nul", "nested", "nested-objects", "list", "number", "large"],
+    ids=["empty", "cut", "nul", "nested", "nested-objects", "list", "number", "no alert in it", "large"],
 )
 def test_a_bad_body_is_told_in_the_api_s_shape(client: Client, body: bytes, status: int, code: str) -> None:
     answer = post(client, body)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert set(answer.json()) == {"code", "message"}
+
+
+@pytest.mark.parametrize("sender", ["alertmanager", "grafana"])
+def test_one_unreadable_alert_takes_no_other_with_it(client: Client, sender: str) -> None:
+    body = {"alerts": [3, *BODY["alerts"], {"labels": "x"}]}
+    answer = post(client, body, f"/api/alerts/{sender}")
+    told = answer.json()
+    assert (answer.status_code, told["accepted"], len(told["runs"])) == (202, 1, 1)
+    assert told["unreadable"] == [
+        {"index": 0, "message": "An alert must be an object."},
+        {"index": 2, "message": "An alert's labels and annotations must be objects."},
+    ]
 
 
 def test_alerts_need_their_scope(client: Client) -> None:

@@ -51,6 +51,7 @@ class Case:
 REFUSED = {
     "empty": Case("", code="QUERY_EMPTY"),
     "blank": Case(" \n ", code="QUERY_EMPTY"),
+    "nothing to be seen": Case("\u200b\u2060\u3164 \u2800", code="QUERY_EMPTY"),
     "too long": Case("x" * 2001, code="QUERY_TOO_LONG"),
     "a NUL": Case("a\0", code="QUERY_NOT_TEXT"),
     "half a character": Case("\ud800", code="QUERY_NOT_TEXT"),
