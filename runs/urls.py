@@ -2,9 +2,15 @@
 
 from django.urls import path
 
-from runs import alert_views
+from runs import alert_views, chat_views
 
 urlpatterns = [
+    path("chat/", chat_views.chat_page, name="chat"),
+    path("chat/<str:session_id>/", chat_views.conversation, name="conversation"),
+    path("chat/<str:session_id>/clear/", chat_views.clear_conversation, name="clear_conversation"),
+    path("chat/<str:session_id>/turns/<str:run_id>/", chat_views.turn, name="turn"),
+    path("chat/<str:session_id>/turns/<str:run_id>/cancel/", chat_views.cancel_turn, name="cancel_turn"),
+    path("chat/<str:session_id>/turns/<str:run_id>/again/", chat_views.ask_again, name="ask_again"),
     path("alerts/", alert_views.alert_list, name="alerts"),
     path("alerts/watched/", alert_views.watched_alerts, name="watched_alerts"),
     path("alerts/<int:alert_id>/", alert_views.alert_page, name="alert"),
