@@ -11,15 +11,16 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from runs import chat, lifecycle
+from runs import chat, lifecycle, reruns
 from runs.access import ApiError, Caller, may_cancel
-from runs.chat import MAX_QUERY_CHARS, Asked
+from runs.chat import MAX_QUERY_CHARS
 from runs.errors import CancelReason
 from runs.models import ChatSession, DiagnosisRun
 from runs.models.run import RunStatus
 from runs.models.token import Scope
 from runs.pages import chatlist, chatpage
 from runs.pages.view import page_view, target_of
+from runs.reruns import may_ask_again
 from runs.searching import WORDS_LIMIT
 from runs.selection import BadCursor
 
@@ -162,10 +163,10 @@ def cancel_turn(request: HttpRequest, caller: Caller, session_id: str, run_id: s
     answer = lifecycle.request_cancel(run.id, CancelReason.USER_REQUESTED, caller.name)
     if not answer.accepted:
         said = _("It was too late to cancel: the turn had ended before.")
+    elif answer.repeated:
+        said = _("Cancelling had been asked for before.")
     elif answer.status == RunStatus.RUNNING:
         said = _("It is being cancelled: the call in flight is stopped, and nothing will be published.")
-    elif run.is_terminal:
-        said = _("It had been cancelled before.")
     else:
         said = _("It was cancelled before it began.")
     if target_of(request):
@@ -182,11 +183,12 @@ def ask_again(request: HttpRequest, caller: Caller, session_id: str, run_id: str
     """The question of a turn that gave no answer, as the next turn of the conversation."""
     _asked_by(caller)
     run = _run_or_404(caller, session_id, run_id)
-    if run.status not in chatpage.AGAIN:
+    if run.status not in chatpage.AGAIN or not may_ask_again(caller, run):
         messages.info(request, _("Only a turn without an answer is asked again. Nothing was sent."))
         return redirect(_turn_address(session_id, run_id))
-    asked: Asked = chat.ask(caller, run.query, session_id)
-    return redirect(_turn_address(session_id, asked.run_id))
+    # A turn shows its button until it was asked again: pressed twice, it leads to the same new turn.
+    again = reruns.ask_again(run, caller, seen="")
+    return redirect(_turn_address(session_id, again.run_id))
 
 
 @require_POST

@@ -13,9 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet, Value
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
 
-from runs.models import ApiToken, DiagnosisRun
+from runs.models import ApiToken, DiagnosisRun, RunFeedback
 from runs.searching import RUN_ID, wanted_words
 
 
@@ -59,7 +59,7 @@ class Selection:
     """Empty fields choose nothing out. `since` is included, `until` is not. `labels`: all of them, of the alert.
 
     `who`: the name of the person or token that asked for the run. `words`: see `runs.searching`; the
-    beginning of a run id finds the run as well.
+    beginning of a run id finds the run as well. `feedback`: a rating of it that somebody holds.
     """
 
     status: str = ""
@@ -74,6 +74,7 @@ class Selection:
     until: datetime | None = None
     who: str = ""
     words: str = ""
+    feedback: str = ""
 
 
 def chosen(runs: QuerySet[DiagnosisRun], selection: Selection) -> QuerySet[DiagnosisRun]:
@@ -94,6 +95,9 @@ def chosen(runs: QuerySet[DiagnosisRun], selection: Selection) -> QuerySet[Diagn
         runs = runs.filter(subject__contains={"alert": {"labels": dict(selection.labels)}})
     if selection.who:
         runs = runs.filter(_asked_by(selection.who))
+    if selection.feedback:
+        said = RunFeedback.objects.filter(run=OuterRef("id"), rating=selection.feedback, replaced_at__isnull=True)
+        runs = runs.filter(Exists(said))
     if selection.words:
         runs = runs.filter(_said(selection.words))
     return runs

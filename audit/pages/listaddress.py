@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from gatekeeper.types import Intent, Verdict
+from runs.models.feedback import Rating
 from runs.models.run import RunOutcome, RunStatus, Trigger
 from runs.pages.hostile import one_line
 from runs.pages.words import Words
@@ -27,6 +28,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "verdict": tuple(Verdict),
     "intent": tuple(Intent),
     "trigger": tuple(Trigger.values),
+    "feedback": tuple(Rating.values),
 }
 TEXTS: Mapping[str, int] = {"alert": 200, "who": 150, "session": 64}
 LAST: Mapping[str, timedelta] = {
@@ -96,7 +98,9 @@ class Address:
     @property
     def uses_more(self) -> bool:
         """Whether a filter is in force that the form shows on demand."""
-        return any(self.value(name) for name in ("outcome", "intent", "alert", "label", "who", "since", "until"))
+        return any(
+            self.value(name) for name in ("outcome", "intent", "feedback", "alert", "label", "who", "since", "until")
+        )
 
     @property
     def with_attention(self) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext_lazy as _
 
 from audit.pages.listaddress import CHOICES, Address
+from runs.pages.feedbackview import RATING_WORDS
 from runs.pages.hostile import one_line
 from runs.pages.words import INTENT_WORDS, STATUS_WORDS, TRIGGER_WORDS, VERDICT_WORDS, Words
 from runs.selection import Order
@@ -15,6 +16,7 @@ PARAMETER_WORDS: dict[str, Words] = {
     "verdict": _("Verdict"),
     "intent": _("Intent"),
     "trigger": _("Trigger"),
+    "feedback": _("Feedback"),
     "alert": _("Alert"),
     "label": _("Label"),
     "session": _("Session"),
@@ -30,6 +32,7 @@ _VALUE_WORDS: dict[str, dict[str, Words]] = {
     "verdict": VERDICT_WORDS,
     "intent": INTENT_WORDS,
     "trigger": TRIGGER_WORDS,
+    "feedback": RATING_WORDS,
 }
 ORDER_WORDS: dict[Order, Words] = {
     Order.NEWEST: _("newest first"),

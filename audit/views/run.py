@@ -26,6 +26,7 @@ from runs.models import DiagnosisRun
 from runs.models.run import RunStatus
 from runs.models.token import Scope
 from runs.pages.again import again_view
+from runs.pages.feedbackview import feedback_views
 from runs.pages.view import page_view, target_of
 from runs.pages.words import STATUS_WORDS
 from runs.reruns import Came, ask_again, can_be_asked_again, may_ask_again
@@ -91,6 +92,7 @@ def run_page(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
     context |= {
         "run": view,
         "again": again_view(caller, run),
+        "feedback": feedback_views([run.id], caller.user_id)[run.id] if run.is_terminal else None,
         "timeline": timeline_view(run.id, view.frames, chosen, _place(request, panel), going=not run.is_terminal),
         "may_cancel": may_cancel(caller, run),
     }

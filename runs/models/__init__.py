@@ -1,4 +1,5 @@
 from runs.models.alert import Alert
+from runs.models.feedback import RunFeedback
 from runs.models.knowledge import KnowledgeChunk, KnowledgeDocument
 from runs.models.notice import RunNotice
 from runs.models.run import DiagnosisRun
@@ -14,5 +15,6 @@ __all__ = [
     "DiagnosisRun",
     "KnowledgeChunk",
     "KnowledgeDocument",
+    "RunFeedback",
     "RunNotice",
 ]

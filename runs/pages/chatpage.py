@@ -1,6 +1,6 @@
 """A conversation: its turns, the oldest first, each with what it asked and what became of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +13,7 @@ from runs.access import ApiError, Caller, may_cancel, visible_run
 from runs.errors import CANCEL_SENTENCES, FAILURE_SENTENCES, CancelReason, FailureCode
 from runs.models import ChatSession, DiagnosisRun
 from runs.models.run import RunStatus
+from runs.pages.feedbackview import FeedbackView, feedback_views
 from runs.pages.hostile import one_line, seen
 from runs.pages.words import VERDICT_WORDS, Tone, Words, badge, tone_of_code
 from runs.selection import cursor_after, ordered
@@ -62,7 +63,7 @@ class NotTold:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """`after_clearing`: the first turn that knows nothing of those above it."""
+    """`after_clearing`: the first turn that knows nothing of those above it. `feedback`: of one that has ended."""
 
     run_id: str
     question: str
@@ -80,7 +81,8 @@ class Turn:
     may_ask_again: bool
     told: Told | None
     not_told: NotTold | None
-    after_clearing: bool = False
+    feedback: FeedbackView | None
+    after_clearing: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +121,15 @@ def own_turn(caller: Caller, session_id: str, run_id: str) -> DiagnosisRun | Non
 
 
 def conversation(caller: Caller, session: ChatSession, before: str = "") -> Conversation:
-    """One page of turns: the newest, or those before the cursor. One query. Raises `BadCursor`."""
+    """One page of turns: the newest, or those before the cursor. Three queries. Raises `BadCursor`."""
     newest_first = list(ordered(_turns(session), cursor=before or None)[: TURNS + 1])
     page = newest_first[:TURNS][::-1]
-    cleared_at = session.cleared_at
+    context = _context(caller, page)
     turns: list[Turn] = []
     forgotten = False
     for run in page:
-        known = cleared_at is None or run.queued_at > cleared_at
-        turns.append(turn_of(caller, run, after_clearing=known and forgotten))
+        known = session.cleared_at is None or run.queued_at > session.cleared_at
+        turns.append(_turn(context, run, after_clearing=known and forgotten))
         forgotten = not known
     earlier = cursor_after(page[0]) if len(newest_first) > TURNS else ""
     return Conversation(
@@ -144,8 +146,27 @@ def _turns(session: ChatSession) -> QuerySet[DiagnosisRun]:
     return DiagnosisRun.objects.filter(session=session).select_related("session").defer(*large)
 
 
-def turn_of(caller: Caller, run: DiagnosisRun, *, after_clearing: bool = False) -> Turn:
-    """Needs `run.session`."""
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What turns need to know beside their runs."""
+
+    caller: Caller
+    feedback: Mapping[str, FeedbackView]
+    asked_again: frozenset[str]
+
+
+def _context(caller: Caller, runs: Iterable[DiagnosisRun]) -> _Context:
+    ended = [run.id for run in runs if run.is_terminal]
+    again = DiagnosisRun.objects.filter(again_of__in=ended).values_list("again_of", flat=True)
+    return _Context(caller, feedback_views(ended, caller.user_id), frozenset(map(str, again)))
+
+
+def turn_of(caller: Caller, run: DiagnosisRun) -> Turn:
+    """Needs `run.session`. Two queries."""
+    return _turn(_context(caller, [run]), run, after_clearing=False)
+
+
+def _turn(context: _Context, run: DiagnosisRun, *, after_clearing: bool) -> Turn:
     words, tone = badge(run)
     told = _told(run) if run.published_result is not None else None
     return Turn(
@@ -161,10 +182,11 @@ def turn_of(caller: Caller, run: DiagnosisRun, *, after_clearing: bool = False) 
         offline=run.model == OFFLINE,
         open=not run.is_terminal,
         cancelling=not run.is_terminal and run.cancel_requested_at is not None,
-        may_cancel=not run.is_terminal and may_cancel(caller, run),
-        may_ask_again=run.status in AGAIN,
+        may_cancel=not run.is_terminal and may_cancel(context.caller, run),
+        may_ask_again=run.status in AGAIN and run.id not in context.asked_again,
         told=told,
         not_told=_not_told(run) if told is None and run.is_terminal else None,
+        feedback=context.feedback.get(run.id),
         after_clearing=after_clearing,
     )
 

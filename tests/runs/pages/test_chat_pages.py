@@ -178,7 +178,7 @@ def test_cancelling_says_what_happened(browser: Client, casey: User) -> None:
         (waits, "It was cancelled before it began."),
         (runs, "It is being cancelled"),
         (ended, "It was too late to cancel"),
-        (cancelled, "It had been cancelled before."),
+        (cancelled, "Cancelling had been asked for before."),
     ):
         path = f"/chat/{session.id}/turns/{run.id}/cancel/"
         assert words in told_by(browser.post(path, follow=True))
