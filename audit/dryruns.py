@@ -7,16 +7,13 @@ the version that is active now: both read the same recording.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 
 from audit.models import RunPrompt
-from audit.pages.words import RULE_WORDS
-from audit.restricted import visible_self_evaluation
-from gatekeeper.types import RuleMode
+from audit.pages.removed import Removed, left_out
 from prompts.actions import NotFit, PromptError
 from prompts.catalogue import AIOPS_SET, CHAT_SET, shipped_of
 from prompts.diffs import Diff, diff
@@ -29,9 +26,6 @@ from runs.pages.hostile import one_line, seen
 from runs.pages.words import VERDICT_WORDS, Words, badge, tone_of_code
 from runs.pins import Rehearsal
 from runs.rehearsals import Scene, rehearse
-
-NOT_SUPPORTED = _("the verifier: it does not follow from its evidence")
-
 
 # ---- starting ---------------------------------------------------------------------------------------------------
 
@@ -92,14 +86,6 @@ def dry_runs_of(caller: Caller, version: PromptVersion) -> QuerySet[DiagnosisRun
 
 
 # ---- comparing --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """A claim that was left out, by its id, and the rules or checks that took it."""
-
-    claim_id: str
-    by: tuple[tuple[str, Words], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +177,7 @@ def _side(run: DiagnosisRun, given: Mapping[str, str]) -> Side:
     words, tone = badge(run)
     published = run.published_result or {}
     safe = run.safe_content or {}
-    # Also for those who may read reasoning: whoever wants the texts reads them on the run's page, where it is noted.
-    kept = (visible_self_evaluation(run, may_read_reasoning=False) or {}).get("verifier_evaluation") or {}
+    missing = left_out(run)
     return Side(
         run_id=run.id,
         badge=words,
@@ -205,39 +190,11 @@ def _side(run: DiagnosisRun, given: Mapping[str, str]) -> Side:
         statements=tuple(one_line(statement["text"], 1000) for statement in published.get("statements", ())),
         conclusion=seen(published.get("conclusion", "")),
         why_not="" if published else seen(safe.get("reason", "")),
-        removed=_removed(kept),
-        dropped=tuple((kept.get("release") or {}).get("dropped") or ()),
+        removed=missing.claims,
+        dropped=missing.dropped,
         tokens=run.input_tokens + run.output_tokens,
         model_calls=run.model_calls,
         tool_calls=run.tool_calls,
         took=(run.finished_at or datetime.now(UTC)) - run.started_at if run.started_at else None,
         prompts=given,
     )
-
-
-def _removed(kept: Mapping[str, Any]) -> tuple[Removed, ...]:
-    """By the gate's last round, then by the verifier."""
-    rounds = (kept.get("gatekeeper_result") or {}).get("rounds") or []
-    claims = rounds[-1].get("claims", []) if rounds else []
-    found = [
-        Removed(
-            claim["claim_id"],
-            tuple(
-                (code, RULE_WORDS.get(code, code))
-                for code in dict.fromkeys(
-                    rule["code"]
-                    for rule in claim["rules"]
-                    if rule.get("verdict") == "FAIL" and rule.get("mode") == RuleMode.ENFORCED
-                )
-            ),
-        )
-        for claim in claims
-        if not claim.get("accepted")
-    ]
-    checks = (kept.get("evaluation") or {}).get("claim_checks") or []
-    found += [
-        Removed(check["claim_id"], (("VERIFIER", NOT_SUPPORTED),))
-        for check in checks
-        if check.get("supported") is False
-    ]
-    return tuple(found)

@@ -3,13 +3,14 @@
 from django.urls import path
 
 from audit import live_view
-from audit.views import export, prompts, record, rules, run, runlist, session
+from audit.views import compare, export, prompts, record, rules, run, runlist, session
 
 urlpatterns = [
     path("", runlist.run_list, name="runs"),
     path("runs/figures/", runlist.run_figures, name="run_figures"),
     path("runs/new/", runlist.new_runs, name="new_runs"),
     path("runs/watched/", runlist.watched_runs, name="watched_runs"),
+    path("runs/compare/", compare.compare_runs, name="compare_runs"),
     path("runs/<str:run_id>/", run.run_page, name="run"),
     path("runs/<str:run_id>/cancel/", run.cancel_run, name="cancel_run"),
     path("runs/<str:run_id>/again/", run.run_again, name="run_again"),

@@ -10,7 +10,9 @@ runs-attention-light`, those of prompts with `--only prompt-page-light prompt-di
 prompt-dry-run-light prompt-log-light prompt-diff-narrow`: these first edit, try, activate and roll back the verifier's
 prompt on that server, as an administrator would, so take one that is only for pictures. The same holds for those of
 rules, `--only rules-list-light rules-preview-light rules-diff-light rules-rule-dark`: these try, lower and
-restore GK005 on that server, which should have some concluded runs.
+restore GK005 on that server, which should have some concluded runs. `--only compare-light compare-narrow
+run-again-dark` first runs that run again; on a server without the recording that `make demo` reads, the two come out
+differently.
 """
 
 import argparse
@@ -62,8 +64,8 @@ class Album:
     folder: Path
     only: frozenset[str]
 
-    def wants(self, beginning: str) -> bool:
-        """Whether any picture of that beginning is to be taken."""
+    def wants(self, beginning: str | tuple[str, ...]) -> bool:
+        """Whether any picture of that beginning, or of one of them, is to be taken."""
         return not self.only or any(name.startswith(beginning) for name in self.only)
 
     def shoot(self, page: Page, name: str, *, full_page: bool = True) -> None:
@@ -105,6 +107,23 @@ def shoot_run(page: Page, address: str, album: Album, screen: str) -> None:
         reading.click()
         reading.wait_for(state="detached")
         album.shoot(page, f"run-reasoning-{screen}")
+
+
+def tell_again_story(page: Page, address: str) -> str:
+    """Run it again and wait for the end. Returns the address of the new run."""
+    page.goto(address)
+    page.get_by_role("button", name="Run again").click()
+    page.wait_for_url(lambda url: url != address)
+    page.get_by_role("link", name="Compare", exact=True).wait_for()
+    return page.url
+
+
+def shoot_again(page: Page, again: str, album: Album, screen: str) -> None:
+    page.goto(again)
+    album.shoot(page, f"run-again-{screen}", full_page=False)
+    page.get_by_role("link", name="compare the two").first.click()
+    page.wait_for_selector(".comparison")
+    album.shoot(page, f"compare-{screen}", full_page=screen != "narrow")
 
 
 VERIFIER = "/admin/prompts/prompt/chat_verifier"
@@ -198,7 +217,7 @@ def shoot_rules(page: Page, base: str, album: Album, screen: str, preview: str) 
 
 
 def shoot_all(browser: Browser, base: str, album: Album, options: argparse.Namespace) -> None:
-    state, dry_run, preview = None, "", ""
+    state, dry_run, preview, again = None, "", "", ""
     for screen, settings in SCREENS.items():
         context = browser.new_context(**settings)
         page = context.new_page()
@@ -216,6 +235,9 @@ def shoot_all(browser: Browser, base: str, album: Album, options: argparse.Names
         if album.only and album.wants("rules-") and screen != "chinese":
             preview = preview or tell_rules_story(page, base)
             shoot_rules(page, base, album, screen, preview)
+        if album.only and album.wants(("compare-", "run-again-")) and screen != "chinese":
+            again = again or tell_again_story(page, address_of_run(page, base, options))
+            shoot_again(page, again, album, screen)
         shoot_list(page, base, album, screen)
         page.goto(f"{base}/runs/run_none/")
         album.shoot(page, f"not-found-{screen}")

@@ -39,7 +39,18 @@ OOB = ' hx-swap-oob="true"'
 
 def _state(row: RunRow) -> str:
     badge = f'<span class="badge badge-{row.tone}" title="{escape(row.status)}">{escape(str(row.badge))}</span>'
-    return f'<td class="runs-state">{badge}</td>'
+    return f'<td class="runs-state">{_pick(row)}{badge}</td>'
+
+
+def _pick(row: RunRow) -> str:
+    """The box by which two runs are chosen to be compared; of runs that have ended, whose rows change no more."""
+    if row.open:
+        return ""
+    words = escape(_("Compare %(subject)s") % {"subject": row.subject})
+    return (
+        f'<input class="runs-pick" type="checkbox" form="compare" name="run" value="{escape(row.id)}"'
+        f' aria-label="{words}" title="{words}"> '
+    )
 
 
 def _subject(row: RunRow, address: str, *, reasons: bool) -> str:

@@ -80,7 +80,7 @@ def run_row(run: DiagnosisRun, now: datetime) -> RunRow:
     told = vars(run)
     conclusion = told["conclusion"] or ""
     if not conclusion and run.is_terminal:
-        conclusion = _sentences(told["headline"], told["reason"])
+        conclusion = sentences(told["headline"], told["reason"])
     place = told["service"] or told["job"] or told["instance"] or ""
     return RunRow(
         id=run.id,
@@ -106,7 +106,7 @@ def run_row(run: DiagnosisRun, now: datetime) -> RunRow:
     )
 
 
-def _sentences(*parts: str | None) -> str:
+def sentences(*parts: str | None) -> str:
     return " ".join(part if part.endswith((".", "。", "!", "?")) else f"{part}." for part in parts if part)
 
 

@@ -1,4 +1,4 @@
-// Single keys: j and k move along the rows, Escape closes the details, / goes to the search, ? lists the keys.
+// Single keys: j and k move along the rows, x ticks the row's run for comparing, Escape closes the details, / goes to the search, ? lists the keys.
 // They can be switched off on this device (WCAG 2.1.4), and never act while somebody types.
 
 const SWITCH = "superbiz-single-keys";
@@ -11,7 +11,17 @@ function inUse() {
 }
 
 function isTyping(element) {
-  return element.closest("input, select, textarea, [contenteditable]") !== null;
+  return element.closest("input:not([type='checkbox']), select, textarea, [contenteditable]") !== null;
+}
+
+// The row that has the focus, or the box in it.
+function rowInFocus() {
+  const focused = document.activeElement;
+  return focused.matches("[data-row]") ? focused : focused.closest("tr")?.querySelector("[data-row]") ?? null;
+}
+
+function tick() {
+  rowInFocus()?.closest("tr")?.querySelector("input[form='compare']")?.click();
 }
 
 function move(step) {
@@ -19,7 +29,7 @@ function move(step) {
   if (rows.length === 0) {
     return;
   }
-  const current = rows.findIndex((row) => row === document.activeElement);
+  const current = rows.findIndex((row) => row === rowInFocus());
   const selected = rows.findIndex((row) => row.getAttribute("aria-current") === "true");
   const from = current >= 0 ? current : selected;
   const next = from < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, from + step));
@@ -30,6 +40,7 @@ function move(step) {
 const actions = {
   j: () => move(1),
   k: () => move(-1),
+  x: tick,
   "/": () => document.querySelector("[data-search]")?.focus(),
   "?": () => dialog?.showModal(),
 };

@@ -19,7 +19,7 @@ from runs.tally import Tally
 from tests.audit import emissions
 from tests.audit.recording import append_now, ref, running
 from tests.audit.selfevaluations import CLAIM, evaluation
-from tests.factories import conclusion
+from tests.factories import conclusion, published
 
 REJECTED = CLAIM | {"claim_id": "c9", "claim_text": "SECRET claim: the disk is full"}
 EXCERPT = "total=10, active=10, idle=0, waiting=61"
@@ -111,3 +111,19 @@ def finish(run: DiagnosisRun) -> None:
     counted = Tally(1, spent, Emitted(events=FRAMES - 1, steps=1, tool_invocations=2, model_calls=1))
     assert lifecycle.finish(ref(run), conclusion(self_evaluation=kept), counted)
     run.refresh_from_db()
+
+
+def pinned(**versions: int) -> dict[str, Any]:
+    """The column `pinned_prompts`: version numbers by prompt name."""
+    return {"version": 1, "prompt_set": "aiops-prompts-v1", "prompts": versions}
+
+
+def two_runs() -> tuple[DiagnosisRun, DiagnosisRun]:
+    """The second was given another verifier and another rule set, searched elsewhere and said one sentence else."""
+    a = told_run(pinned_prompts=pinned(chat_verifier=1, executor=1))
+    b = told_run({"input_params": {"service": "billing-api"}}, pinned_prompts=pinned(chat_verifier=2, executor=1))
+    said = published().model_dump(mode="json", by_alias=True)
+    said["statements"][1]["text"] = "Nobody deployed anything."
+    DiagnosisRun.objects.filter(id=b.id).update(rule_set_version=2, published_result=said)
+    b.refresh_from_db()
+    return a, b

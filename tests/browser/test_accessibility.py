@@ -15,7 +15,7 @@ from playwright.sync_api import Browser
 from runs import alert_actions
 from runs.access import Caller
 from runs.models import Alert
-from tests.audit.told_runs import GATE_EVENT, RELEASE_EVENT, STEP_EVENT, TOOL_EVENT, opening, told_run
+from tests.audit.told_runs import GATE_EVENT, RELEASE_EVENT, STEP_EVENT, TOOL_EVENT, opening, told_run, two_runs
 from tests.browser.conftest import Server, visiting
 from tests.factories import AlertFactory, RunFactory
 
@@ -66,6 +66,17 @@ def again() -> str:
     return f"/runs/{run.id}/"
 
 
+def compared() -> str:
+    a, b = two_runs()
+    return f"/runs/compare/?a={a.id}&b={b.id}"
+
+
+def choosing() -> str:
+    run = told_run()
+    RunFactory.create(failed=True, session=run.session)
+    return f"/runs/compare/?a={run.id}"
+
+
 def alert_of_all_kinds() -> Alert:
     """One that is silenced, has runs and came before."""
     AlertFactory.create(fingerprint="aa", status="RESOLVED", last_run=RunFactory.create(failed=True))
@@ -100,6 +111,9 @@ PAGES = [
     Looked("run, model step", of_run(f"?event={STEP_EVENT}"), settled="#panel [data-panel]"),
     Looked("run, gate", of_run(f"?event={GATE_EVENT}"), settled="#panel [data-panel]"),
     Looked("run, release", of_run(f"?event={RELEASE_EVENT}"), settled="#panel [data-panel]"),
+    Looked("comparison", compared, settled=".comparison"),
+    Looked("comparison, to choose", choosing, settled=".compare-near"),
+    Looked("comparison of what is not there", fixed("/runs/compare/?a=run_none&b=run_x")),
     Looked("reasoning", of_run(f"events/{STEP_EVENT}/restricted/")),
     Looked("empty inbox", fixed("/alerts/")),
     Looked("inbox", lambda: alert_of_all_kinds() and "/alerts/", settled=".alerts"),

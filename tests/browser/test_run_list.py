@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
-from tests.audit.told_runs import finish, opening, told_run
+from tests.audit.told_runs import finish, opening, told_run, two_runs
 from tests.browser.conftest import Visitor
 from tests.factories import RunFactory
 
@@ -50,6 +50,50 @@ def test_older_runs_come_as_the_reader_scrolls(visitor: Visitor, person: User, q
         expect(seen).to_have_count(count)
     assert len(set(rows(visitor.page))) == 85
     expect(visitor.page.get_by_text("More runs")).to_have_count(0)
+
+
+def test_two_runs_are_ticked_by_hand_or_by_key_and_compared(visitor: Visitor, person: User) -> None:
+    a, b = two_runs()
+    page = visitor.page
+    visitor.sign_in(person)
+    bar = page.locator("#compare")
+    expect(bar).to_be_hidden()
+    page.get_by_role("checkbox", name="Compare HighErrorRate").first.check()
+    expect(bar).to_contain_text("One run is ticked")
+    expect(bar.get_by_role("button")).to_be_disabled()
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(bar).to_contain_text("Two runs are ticked.")
+    bar.get_by_role("button", name="Compare").click()
+    page.wait_for_url(f"{visitor.base}/runs/compare/?a={a.id}&b={b.id}")
+    expect(page.locator(".compare-sum")).to_contain_text("Differs: Rule set, Prompt chat_verifier.")
+    page.get_by_role("link", name="event 5").last.click()
+    page.wait_for_url(f"{visitor.base}/runs/{b.id}/?event=5#panel")
+    page.get_by_role("link", name="Compare", exact=True).click()
+    expect(page.get_by_text("There is no other.")).to_be_visible()
+    page.get_by_label("Run B").fill(a.id)
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator(".compare-sum")).to_be_visible()
+
+
+def test_without_a_script_two_ticked_runs_are_compared(plain_visitor: Visitor, person: User) -> None:
+    a, b = two_runs()
+    page = plain_visitor.page
+    plain_visitor.sign_in(person)
+    for box in page.get_by_role("checkbox", name="Compare HighErrorRate").all():
+        box.check()
+    page.locator("#compare").get_by_role("button", name="Compare").click()
+    page.wait_for_url(f"{plain_visitor.base}/runs/compare/?a={a.id}&b={b.id}")
+    expect(page.get_by_text("Nobody deployed anything.").last).to_be_visible()
+
+
+def test_a_comparison_is_no_wider_than_a_narrow_screen(narrow_visitor: Visitor, person: User) -> None:
+    a, b = two_runs()
+    long = told_run({"input_params": {"query": "y" * 500}})
+    narrow_visitor.sign_in(person)
+    for other in (b, long):
+        narrow_visitor.open(f"/runs/compare/?a={a.id}&b={other.id}")
+        assert narrow_visitor.page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 def test_new_runs_wait_behind_a_button(visitor: Visitor, person: User) -> None:

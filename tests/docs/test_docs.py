@@ -57,3 +57,11 @@ def test_every_promise_of_reliability_names_tests_that_exist() -> None:
         named = re.findall(r"`(test_\w+)`", promise)
         assert named, promise
         assert set(named) <= existing, promise
+
+
+def test_every_key_is_documented_and_no_other() -> None:
+    shown = (BASE_DIR / "templates" / "parts" / "keys.html").read_text(encoding="utf-8")
+    documented = [line for line in text_of("explorer.md").splitlines() if line.startswith("| `")]
+    assert re.findall(r"`([^`]+)`", " ".join(line.split("|")[1] for line in documented)) == re.findall(
+        r"<kbd>(.+?)</kbd>", shown
+    )
