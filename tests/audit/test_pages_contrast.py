@@ -14,6 +14,7 @@ PAIRS = [
     *(("ink", f"{tone}-ground", TEXT) for tone in ("good", "warn", "bad", "live")),
     ("ink-2", "live-ground", TEXT),
     ("ink-2", "bad-ground", TEXT),
+    *((tone, "warn-ground", TEXT) for tone in ("good", "bad", "link")),
     ("accent-ink", "accent", TEXT),
     ("mark-ink", "mark", TEXT),
     *((shape, ground, SHAPE) for shape in ("line-strong", "focus", "accent") for ground in GROUNDS),
