@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils.crypto import get_random_string
 
 from gatekeeper.text import fold, legible
@@ -47,20 +47,33 @@ class Asked:
     session_id: str
 
 
-def ask(caller: Caller, query: str, session_id: str | None = None) -> Asked:
+def ask(caller: Caller, query: str, session_id: str | None = None, run_id: str | None = None) -> Asked:
     """Accept a question: its run is committed and handed to the workers.
 
-    `session_id` None opens a new session; one that does not exist is opened under that id. Raises `ApiError`:
+    `session_id` None opens a new session; one that does not exist is opened under that id. `run_id`: given out with
+    the form that the question was typed into, so that a form that is sent twice asks once. Raises `ApiError`:
     422 for a query or an id that cannot be, 404 for a session that the caller may not see, 403 for one that it may
     see but that is another person's.
     """
     question = check_query(query)
     if session_id is not None:
         check_session_id(session_id)
-    with transaction.atomic():
-        asked = _queue(caller, question, session_id)
+    try:
+        with transaction.atomic():
+            asked = _queue(caller, question, session_id, run_id=run_id)
+    except IntegrityError:
+        if run_id is None:
+            raise
+        return _asked_before(caller, question, run_id) or ask(caller, query, session_id)
     enqueue([asked.run_id])
     return asked
+
+
+def _asked_before(caller: Caller, question: str, run_id: str) -> Asked | None:
+    """None: under that id something else was asked, or somebody else did."""
+    runs = DiagnosisRun.objects.filter(id=run_id, query=question, requested_by_id=caller.user_id)
+    session_id = runs.values_list("session_id", flat=True).first()
+    return Asked(run_id, session_id) if session_id is not None and caller.user_id is not None else None
 
 
 def ask_again(run: DiagnosisRun, caller: Caller) -> Asked:
@@ -70,7 +83,9 @@ def ask_again(run: DiagnosisRun, caller: Caller) -> Asked:
     return asked
 
 
-def _queue(caller: Caller, question: str, session_id: str | None, again_of: str | None = None) -> Asked:
+def _queue(
+    caller: Caller, question: str, session_id: str | None, again_of: str | None = None, run_id: str | None = None
+) -> Asked:
     session = _enter(caller, session_id, title=cut(question, TITLE_CHARS))
     run_id = queue_run(
         RunRequest(
@@ -81,6 +96,7 @@ def _queue(caller: Caller, question: str, session_id: str | None, again_of: str 
             requested_by=caller.user_id,
             requested_by_token=caller.token_id,
             again_of=again_of,
+            run_id=run_id,
         )
     )
     return Asked(run_id, session)

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from runs import chat, lifecycle, reruns
+from runs import chat, ids, lifecycle, reruns
 from runs.access import ApiError, Caller, may_cancel
 from runs.chat import MAX_QUERY_CHARS
 from runs.errors import CancelReason
@@ -54,6 +54,12 @@ def _question(request: HttpRequest) -> str:
     return request.POST.get("query", "").replace("\r\n", "\n")
 
 
+def _given_id(request: HttpRequest) -> str | None:
+    """The id that the form has for the question's run: sent twice, it asks once."""
+    given = request.POST.get("run", "")
+    return given if ids.is_run_id(given) else None
+
+
 def _refusal(error: ApiError) -> str:
     return str(chatpage.REFUSALS.get(error.code, error.message))
 
@@ -70,7 +76,7 @@ def chat_page(request: HttpRequest, caller: Caller) -> HttpResponse:
         return _start(request, caller, request.GET.get("ask", "")[:MAX_QUERY_CHARS])
     question = _question(request)
     try:
-        asked = chat.ask(caller, question)
+        asked = chat.ask(caller, question, run_id=_given_id(request))
     except ApiError as error:
         return _start(request, caller, question, _refusal(error), status=error.status)
     return redirect(_turn_address(asked.session_id, asked.run_id))
@@ -91,12 +97,20 @@ def _start(
         return render(request, "chat/parts/sessions.html", context)
     if target == "older":
         return render(request, "chat/parts/older.html", context)
-    context |= _composer(question, refusal) | {"suggestions": chatlist.suggestions()}
+    # Who searches the old ones is not about to type a question.
+    context |= {"suggestions": chatlist.suggestions(), "focused": not (words or before)}
+    context |= _composer(question, refusal)
     return render(request, "chat/start.html", context, status=status)
 
 
 def _composer(question: str = "", refusal: str = "") -> dict[str, Any]:
-    return {"question": question, "refusal": refusal, "limit": MAX_QUERY_CHARS, "refusals": chatpage.REFUSALS}
+    return {
+        "question": question,
+        "refusal": refusal,
+        "limit": MAX_QUERY_CHARS,
+        "refusals": chatpage.REFUSALS,
+        "new_run_id": ids.run_id(),
+    }
 
 
 # ---- one conversation -----------------------------------------------------------------------------------------
@@ -112,7 +126,7 @@ def conversation(request: HttpRequest, caller: Caller, session_id: str) -> HttpR
         return _show(request, caller, session)
     question = _question(request)
     try:
-        asked = chat.ask(caller, question, session.id)
+        asked = chat.ask(caller, question, session.id, run_id=_given_id(request))
     except ApiError as error:
         return _show(request, caller, session, question, _refusal(error), status=error.status)
     return redirect(_turn_address(asked.session_id, asked.run_id))
@@ -129,10 +143,10 @@ def _show(
 ) -> HttpResponse:
     before = request.GET.get("before", "")
     try:
-        shown = chatpage.conversation(caller, session, before)
+        shown = chatpage.conversation(caller, session, before, at=request.GET.get("at", ""))
     except BadCursor as error:
         raise BadRequest("before is not a place in the conversation.") from error
-    context = {"conversation": shown, "before": before} | _composer(question, refusal)
+    context = {"conversation": shown} | _composer(question, refusal)
     return render(request, "chat/conversation.html", context, status=status)
 
 

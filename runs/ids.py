@@ -5,6 +5,7 @@ draws from the system's randomness. `SeededIds` gives the same ids again for the
 """
 
 import random
+import re
 import secrets
 import time
 
@@ -20,6 +21,14 @@ def run_id(now_ms: int | None = None) -> str:
     millis = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     number = (millis & ((1 << _TIME_BITS) - 1)) << (_RUN_BITS - _TIME_BITS) | secrets.randbits(_RUN_BITS - _TIME_BITS)
     return "run_" + "".join(SORTABLE32[number >> shift & 31] for shift in range(_RUN_BITS - 5, -1, -5))
+
+
+_RUN_ID = re.compile(f"run_[{SORTABLE32}]{{16}}")
+
+
+def is_run_id(text: str) -> bool:
+    """Whether `run_id` could have made it."""
+    return _RUN_ID.fullmatch(text) is not None
 
 
 class _Ids:

@@ -89,13 +89,14 @@ class Turn:
 class Conversation:
     """`earlier`: the cursor of the turns before these; empty where these are the first.
 
-    `cleared`: the memory was cleared after the last turn.
+    `newest`: these are the last ones. `cleared`: the memory was cleared after the last turn.
     """
 
     session_id: str
     title: str
     turns: tuple[Turn, ...]
     earlier: str
+    newest: bool
     cleared: bool
 
     @property
@@ -120,9 +121,16 @@ def own_turn(caller: Caller, session_id: str, run_id: str) -> DiagnosisRun | Non
     return run if mine and run.session_id == session_id else None
 
 
-def conversation(caller: Caller, session: ChatSession, before: str = "") -> Conversation:
-    """One page of turns: the newest, or those before the cursor. Three queries. Raises `BadCursor`."""
+def conversation(caller: Caller, session: ChatSession, before: str = "", at: str = "") -> Conversation:
+    """One page of turns: the newest, or those before the cursor, or the one `at` and those before it.
+
+    Three queries, two more to find a turn that is not among the newest. Raises `BadCursor`.
+    """
     newest_first = list(ordered(_turns(session), cursor=before or None)[: TURNS + 1])
+    newest = not before
+    if at and not before and all(run.id != at for run in newest_first[:TURNS]):
+        wanted = _up_to(session, at)
+        newest, newest_first = not wanted, wanted or newest_first
     page = newest_first[:TURNS][::-1]
     context = _context(caller, page)
     turns: list[Turn] = []
@@ -137,8 +145,17 @@ def conversation(caller: Caller, session: ChatSession, before: str = "") -> Conv
         title=one_line(session.title, 160) or session.id,
         turns=tuple(turns),
         earlier=earlier,
-        cleared=forgotten and not before,
+        newest=newest,
+        cleared=forgotten and newest,
     )
+
+
+def _up_to(session: ChatSession, run_id: str) -> list[DiagnosisRun]:
+    """That turn and those before it, the newest first; empty where the conversation has no such turn."""
+    last = _turns(session).filter(id=run_id).first() if "\0" not in run_id else None
+    if last is None:
+        return []
+    return [last, *ordered(_turns(session), cursor=cursor_after(last))[:TURNS]]
 
 
 def _turns(session: ChatSession) -> QuerySet[DiagnosisRun]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 from django.contrib.auth.models import User
 
-from runs import chat
+from runs import chat, ids
 from runs.access import ApiError, Caller
 from runs.models import ApiToken, ChatSession, DiagnosisRun
 from tests.factories import SessionFactory, TokenFactory, UserFactory
@@ -99,3 +99,18 @@ def test_a_secret_in_a_question_is_masked_before_it_is_kept(ada: User) -> None:
     asked = chat.ask(Caller(user=ada), "Why is postgres://shop:hunter2@db/shop refused?")
     run = DiagnosisRun.objects.select_related("session").get(id=asked.run_id)
     assert "hunter2" not in run.query + run.session.title
+
+
+def test_a_form_that_is_sent_twice_asks_once(ada: User) -> None:
+    given = ids.run_id()
+    first = chat.ask(Caller(user=ada), " Why? ", run_id=given)
+    assert first.run_id == given
+    assert chat.ask(Caller(user=ada), "Why?", run_id=given) == first
+    assert (DiagnosisRun.objects.count(), ChatSession.objects.count()) == (1, 1)
+
+
+def test_an_id_that_is_taken_for_something_else_loses_no_question(ada: User) -> None:
+    given = chat.ask(Caller(user=ada), "Why?", run_id=ids.run_id()).run_id
+    other = chat.ask(Caller(user=ada), "Where?", run_id=given)
+    stranger = chat.ask(Caller(user=UserFactory()), "Why?", run_id=given)
+    assert len({given, other.run_id, stranger.run_id}) == 3

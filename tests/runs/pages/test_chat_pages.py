@@ -113,6 +113,20 @@ def test_a_turn_with_an_answer_is_not_asked_again(browser: Client, casey: User) 
     assert DiagnosisRun.objects.count() == 1
 
 
+def test_a_form_that_is_sent_twice_asks_once(browser: Client) -> None:
+    given = re.search(r'name="run" value="(run_\w{16})"', browser.get("/chat/").content.decode())
+    assert given
+    first, second = (browser.post("/chat/", {"query": "Why?", "run": given[1]}) for _ in range(2))
+    assert first["Location"] == second["Location"]
+    assert DiagnosisRun.objects.get().id == given[1]
+
+
+@pytest.mark.parametrize("run_id", ["run_x", "run_" + "u" * 16, "'", "run_0000000000000000\n"])
+def test_an_id_that_is_none_is_not_taken(browser: Client, run_id: str) -> None:
+    browser.post("/chat/", {"query": "Why?", "run": run_id})
+    assert DiagnosisRun.objects.get().id != run_id
+
+
 # ---- what a turn says -----------------------------------------------------------------------------------------
 
 
@@ -287,6 +301,19 @@ def test_a_long_conversation_comes_page_by_page(browser: Client, casey: User) ->
     assert earlier
     told = told_by(browser.get(unescape(earlier[1])))
     assert re.findall(r"You asked: Question (\d\d)", told) == [f"{n:02}" for n in range(5)]
+
+
+def test_a_found_turn_is_shown_where_it_stands_in_a_long_conversation(browser: Client, casey: User) -> None:
+    session = session_of(casey)
+    for n in range(25):
+        turn_in(session, failed=True, query=f"Question {n:02}", queued_at=now() - timedelta(minutes=60 - n))
+    found = re.search(r'href="(/chat/[^"]+)" data-row', browser.get("/chat/?q=Question+02").content.decode())
+    assert found
+    page = browser.get(unescape(found[1]))
+    assert re.findall(r"You asked: Question (\d\d)", told_by(page)) == ["00", "01", "02"]
+    assert "To the newest turns" in told_by(page)
+    for odd in ("run_none", "'"):
+        assert "Question 24" in told_by(browser.get(f"/chat/{session.id}/", {"at": odd}))
 
 
 # ---- suggestions ----------------------------------------------------------------------------------------------
