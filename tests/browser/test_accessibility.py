@@ -12,12 +12,13 @@ from axe_playwright_python.sync_playwright import Axe
 from django.contrib.auth.models import Permission, User
 from playwright.sync_api import Browser
 
-from runs import alert_actions
+from runs import alert_actions, feedback
 from runs.access import Caller
-from runs.models import Alert
+from runs.models import Alert, RunFeedback
+from runs.models.feedback import Rating
 from tests.audit.told_runs import GATE_EVENT, RELEASE_EVENT, STEP_EVENT, TOOL_EVENT, opening, told_run, two_runs
 from tests.browser.conftest import Server, visiting
-from tests.factories import AlertFactory, RunFactory
+from tests.factories import AlertFactory, RunFactory, SessionFactory, published
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
 Prepare = Callable[[], str]
@@ -93,6 +94,26 @@ def alert_of_all_kinds() -> Alert:
     return alert
 
 
+def chat_of_all_kinds() -> str:
+    """A conversation with an answer, of low confidence too, a failure, what goes on, and a cleared memory."""
+    reader = User.objects.get(username="reader")
+    session = SessionFactory.create(owner=reader, title="Why?", cleared_at=datetime.now(UTC) - timedelta(hours=1))
+    in_it = {"session": session, "trigger": "CHAT", "query": "Why?"}
+    RunFactory.create(failed=True, queued_at=datetime.now(UTC) - timedelta(hours=2), **in_it)
+    low = published().model_dump(mode="json", by_alias=True) | {"confidence": "LOW"}
+    RunFactory.create(success=True, release_decision="RELEASED_LOW_CONFIDENCE", published_result=low, **in_it)
+    run = told_run(**in_it)
+    feedback.rate(run, person_id=reader.pk, person_name="reader", rating=Rating.WRONG, note="It was the disk.")
+    opening(**in_it)
+    AlertFactory.create(labels={"service": "checkout-api"})
+    return str(session.id)
+
+
+def rated_run() -> str:
+    chat_of_all_kinds()
+    return f"/runs/{RunFeedback.objects.get().run_id}/feedback/"
+
+
 PAGES = [
     Looked("sign-in", fixed("/sign-in/"), signed_in=False),
     Looked("sign-in link that is gone", fixed("/sign-in/no-such-token/"), signed_in=False),
@@ -119,6 +140,10 @@ PAGES = [
     Looked("inbox", lambda: alert_of_all_kinds() and "/alerts/", settled=".alerts"),
     Looked("inbox without a match", fixed("/alerts/?state=firing")),
     Looked("alert", lambda: f"/alerts/{alert_of_all_kinds().id}/", settled=".history"),
+    Looked("chat, nothing asked yet", fixed("/chat/")),
+    Looked("chat", lambda: chat_of_all_kinds() and "/chat/", settled="#chats"),
+    Looked("conversation", lambda: f"/chat/{chat_of_all_kinds()}/", settled=".turn-steps"),
+    Looked("feedback", rated_run, settled=".feedback-others"),
     Looked("not found", fixed("/no/such/page")),
     Looked("bad request", fixed("/runs/new/?after=x")),
 ]
