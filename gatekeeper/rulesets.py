@@ -26,6 +26,7 @@ from gatekeeper.changes import Changes, Difference, State, changes_between, diff
 from gatekeeper.models import Rule, RuleProposal
 from gatekeeper.models import RuleSet as RuleSetRow
 from gatekeeper.shipped import ShippedRule, shipped_rules
+from gatekeeper.text import unseen
 from gatekeeper.types import RuleMode, RuleSet, RuleSetting, Severity
 
 SYNC_REASON = "Shipped rules synchronized."
@@ -173,11 +174,13 @@ def propose(
     if changes == Changes():
         raise NothingChanges(_("Nothing would change: the rules are so already."))
     check_floor(before, after, by)
+    told = _tidy(reason)[:MAX_REASON_CHARS]
+    _check_seen(told)
     return RuleProposal.objects.create(
         shown_number=shown_number,
         changes=changes.model_dump(mode="json"),
         restores=restores,
-        reason=_tidy(reason)[:MAX_REASON_CHARS],
+        reason=told,
         created_by_id=by.pk,
     )
 
@@ -189,20 +192,27 @@ def propose_restore(number: int, *, by: AbstractBaseUser) -> RuleProposal:
 
 
 def save_proposal(proposal: RuleProposal, shown_number: int, *, by: AbstractBaseUser, reason: str) -> RuleSet:
-    """Make the proposed change on the set that was shown with it. Raises as `save_change`, and `NothingChanges`."""
+    """Make the proposed change on the set that was shown with it. Raises as `save_change`, and `NothingChanges`.
+
+    The new set is told to restore another only where it holds the same rules.
+    """
     changes = Changes.model_validate(proposal.changes)
     with transaction.atomic():
         before = state_of(row_of(shown_number))
         after = put_on(before, changes)
         changed = [setting for setting in after.settings if setting != before.setting(setting.code)]
         descriptions = {code: after.own.get(code, "") for code in changes.rules}
-        made = save_change(
-            shown_number, changed, by=by, reason=reason, descriptions=descriptions, restores=proposal.restores
-        )
+        restores = proposal.restores if proposal.restores and _repeats(after, proposal.restores) else None
+        made = save_change(shown_number, changed, by=by, reason=reason, descriptions=descriptions, restores=restores)
         if made.number == shown_number:
             raise NothingChanges(_("Nothing would change: the rules are so already."))
         RuleProposal.objects.filter(pk=proposal.pk).update(saved_as=made.number)
     return made
+
+
+def _repeats(after: State, number: int) -> bool:
+    """Whether the rules are again what they were in set `number`; others may have changed them meanwhile."""
+    return not differences(state_of(row_of(number)), after)
 
 
 # ---- changes by a release ---------------------------------------------------------------------------------------
@@ -305,6 +315,7 @@ def check_reason(reason: str) -> str:
     why = _tidy(reason)
     if not why:
         raise InvalidChange(_("Say why the rules change."))
+    _check_seen(why)
     if len(why) > MAX_REASON_CHARS:
         raise InvalidChange(_("The reason may have %(limit)d characters.") % {"limit": MAX_REASON_CHARS})
     return why
@@ -352,8 +363,14 @@ def _checked_descriptions(descriptions: Mapping[str, str]) -> dict[str, str]:
         if "\x00" in told or len(told) > MAX_DESCRIPTION_CHARS:
             words = {"limit": MAX_DESCRIPTION_CHARS}
             raise InvalidChange(_("A description may have %(limit)d characters, and no NUL character.") % words)
+        _check_seen(told)
         kept[code] = "" if told == shipped[code] else told
     return kept
+
+
+def _check_seen(text: str) -> None:
+    if codes := unseen(text):
+        raise InvalidChange(_("The text holds characters that cannot be seen: %(codes)s.") % {"codes": codes[:200]})
 
 
 def _tidy(text: str) -> str:

@@ -38,6 +38,8 @@ UNSEEN = _UNSEEN_BESIDE_FORMAT + _FORMAT
 """All of them, as the inside of a character class."""
 
 _UNSEEN = re.compile(f"[{UNSEEN}]")
+# All but tab, line feed and carriage return.
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 # These have honest work beside letters and signs that are not ASCII: emoji, Persian, the scripts of India.
 _JOINERS_AND_VARIANTS = re.compile("(?<=[^\x00-\x7f])[\u200c\u200d\ufe0e\ufe0f](?![0-9A-Za-z])")
 _HYPHENS = frozenset("\u2010\u2011\ufe63")
@@ -111,6 +113,18 @@ def hidden_characters(text: str, sources: Iterable[str] = ()) -> str:
         return ""
     known = "".join(sources)
     return "".join(char for char in found if char not in known)
+
+
+def unseen(text: str) -> str:
+    """Which characters of a text its reader cannot see, each once, as `U+200B, U+202E`; empty where all can be seen.
+
+    They act (control characters, direction marks, separators) or have no shape. For the words of people about what they
+    do, which stand on pages beside others.
+    """
+    if text.isprintable() and text.isascii():
+        return ""
+    found = dict.fromkeys([*_CONTROLS.findall(text), *hidden_characters(text)])
+    return ", ".join(f"U+{ord(char):04X}" for char in found)
 
 
 def solid_length(folded: str) -> int:

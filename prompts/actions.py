@@ -23,9 +23,11 @@ from prompts.catalogue import CATALOGUE, Shipped
 from prompts.diffs import count_changes
 from prompts.models import Prompt, PromptActivation, PromptVersion
 from prompts.needs import shortfalls
+from prompts.unseen import unseen
 
 SYNC_REASON = "shipped with this release"
 MAX_REASON_CHARS = 500
+MAX_DRAFT_LINES = 2_000
 MAX_DRAFT_CHARS = 100_000
 """Of any text that is kept. What may be active is shorter: `prompts.catalogue.Shipped.max_chars`."""
 
@@ -71,6 +73,7 @@ def save_version(base: PromptVersion, text: str, *, by: AbstractBaseUser, reason
     """
     why = check_reason(reason)
     kept = check_draft(text)
+    added, removed = count_changes(base.text, kept)
     with transaction.atomic():
         _wait_for_other_writers()
         digest = sha256_of(kept)
@@ -78,7 +81,6 @@ def save_version(base: PromptVersion, text: str, *, by: AbstractBaseUser, reason
         if same is not None:
             raise SameText(same)
         version = _add_version(base.prompt, kept, PromptVersion.Origin.ADMIN, based_on=base, by=by, reason=why)
-        added, removed = count_changes(base.text, kept)
         message = _(
             "%(after)s was saved, edited from %(before)s: %(added)d lines added, %(removed)d removed. Why: %(why)s"
         )
@@ -116,6 +118,8 @@ def check_reason(reason: str) -> str:
     why = " ".join(reason.replace("\x00", "").split())
     if not why:
         raise Unusable(_("Say why."))
+    if hidden := unseen(why):
+        raise Unusable(_("The reason holds characters that cannot be seen: %(codes)s.") % {"codes": hidden[:200]})
     if len(why) > MAX_REASON_CHARS:
         raise Unusable(_("The reason may have %(limit)d characters.") % {"limit": MAX_REASON_CHARS})
     return why
@@ -130,6 +134,10 @@ def check_draft(text: str) -> str:
         raise Unusable(_("The text holds a NUL character."))
     if len(lines) >= MAX_DRAFT_CHARS:
         raise Unusable(_("A text of more than %(limit)d characters is not kept.") % {"limit": MAX_DRAFT_CHARS})
+    if lines.count("\n") >= MAX_DRAFT_LINES:
+        raise Unusable(_("A text of more than %(limit)d lines is not kept.") % {"limit": MAX_DRAFT_LINES})
+    if hidden := unseen(lines):
+        raise Unusable(_("The text holds characters that cannot be seen: %(codes)s.") % {"codes": hidden[:200]})
     return lines + "\n"
 
 

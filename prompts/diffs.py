@@ -2,6 +2,9 @@
 
 Lines are aligned by `difflib`; where lines were replaced, each is paired with its likeliest successor in order, and
 the words that differ in a pair are marked. Long stretches without a change are folded.
+
+Aligning is quadratic at worst, and texts come from people: what would cost too much is shown plainer (a line that
+changed as one removed and one added, a changed stretch as the whole line), never slower.
 """
 
 import re
@@ -13,6 +16,11 @@ from enum import StrEnum
 CONTEXT_LINES = 3
 # Two lines less alike than this are not one line that changed.
 ALIKE = 0.4
+# Cells of comparisons (one length times the other): of a diff's pairs of lines, and of the words in one pair.
+PAIRING_CELLS = 4_000_000
+MARKING_CELLS = 250_000
+# Beyond this, lines that stand in a text very often are no anchors to align by.
+ALIGNING_CELLS = 1_000_000
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
 
@@ -64,8 +72,8 @@ class Diff:
 
 
 def diff(before: str, after: str, *, context: int | None = CONTEXT_LINES) -> Diff:
-    """Texts are compared by their lines; what ends a line does not count. `context` None: nothing is folded."""
-    rows = list(_rows(before.splitlines(), after.splitlines()))
+    """Lines end with a line feed; whether the last one does makes no difference. `context` None: nothing is folded."""
+    rows = list(_rows(_lines(before), _lines(after)))
     added = sum(row.kind in {Kind.ADDED, Kind.CHANGED} for row in rows)
     removed = sum(row.kind in {Kind.REMOVED, Kind.CHANGED} for row in rows)
     return Diff(tuple(rows if context is None else _folded(rows, context)), added, removed)
@@ -77,18 +85,38 @@ def count_changes(before: str, after: str) -> tuple[int, int]:
     return found.added, found.removed
 
 
+def _lines(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 def _rows(before: Sequence[str], after: Sequence[str]) -> Iterator[Row]:
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    large = len(before) * len(after) > ALIGNING_CELLS
+    budget = _Budget(PAIRING_CELLS)
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=large).get_opcodes():
         if tag == "equal":
             for i, j in zip(range(i1, i2), range(j1, j2), strict=True):
                 yield Row(Kind.SAME, _whole(i, before[i]), _whole(j, after[j]))
         else:
-            yield from _replaced(before, after, (i1, i2), (j1, j2))
+            yield from _replaced(before, after, (i1, i2), (j1, j2), budget)
 
 
-def _replaced(before: Sequence[str], after: Sequence[str], old: tuple[int, int], new: tuple[int, int]) -> Iterator[Row]:
+@dataclass(slots=True)
+class _Budget:
+    cells: int
+
+    def takes(self, cells: int) -> bool:
+        """Whether so many are left; takes them."""
+        if cells > self.cells:
+            return False
+        self.cells -= cells
+        return True
+
+
+def _replaced(
+    before: Sequence[str], after: Sequence[str], old: tuple[int, int], new: tuple[int, int], budget: _Budget
+) -> Iterator[Row]:
     i, j = old[0], new[0]
-    for k, m in _pairs(before, after, old, new):
+    for k, m in _pairs(before, after, old, new, budget):
         yield from (Row(Kind.REMOVED, before=_whole(n, before[n])) for n in range(i, k))
         yield from (Row(Kind.ADDED, after=_whole(n, after[n])) for n in range(j, m))
         left, right = _marked(before[k], after[m])
@@ -99,16 +127,22 @@ def _replaced(before: Sequence[str], after: Sequence[str], old: tuple[int, int],
 
 
 def _pairs(
-    before: Sequence[str], after: Sequence[str], old: tuple[int, int], new: tuple[int, int]
+    before: Sequence[str], after: Sequence[str], old: tuple[int, int], new: tuple[int, int], budget: _Budget
 ) -> Iterator[tuple[int, int]]:
     """Which old line became which new one: each old line takes the likeliest of those that are left below."""
+    if not budget.takes((old[1] - old[0]) * (new[1] - new[0]) * len("a short line")):
+        return
     start = new[0]
     for i in range(*old):
         best, at = ALIKE, -1
         matcher = SequenceMatcher(None, "", before[i], autojunk=False)
         for j in range(start, new[1]):
             matcher.set_seq1(after[j])
-            if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best and (alike := matcher.ratio()) > best:
+            if matcher.real_quick_ratio() <= best or not budget.takes(len(before[i]) + len(after[j])):
+                continue
+            if matcher.quick_ratio() <= best or not budget.takes(len(before[i]) * len(after[j])):
+                continue
+            if (alike := matcher.ratio()) > best:
                 best, at = alike, j
         if at >= 0:
             yield i, at
@@ -117,6 +151,8 @@ def _pairs(
 
 def _marked(before: str, after: str) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
     old, new = _WORDS.findall(before), _WORDS.findall(after)
+    if len(old) * len(new) > MARKING_CELLS:
+        return (Piece(before, marked=True),), (Piece(after, marked=True),)
     left: list[Piece] = []
     right: list[Piece] = []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from django.db import transaction
 from django.db.models import F, QuerySet
 
+from gatekeeper.text import unseen
 from runs import intake
 from runs.access import Caller
 from runs.alertpayload import query_text, severity_rank
@@ -116,10 +117,11 @@ def holding(now: datetime) -> QuerySet[AlertSilence]:
 def silence(alert_id: int, caller: Caller, *, lasts: timedelta, reason: str) -> AlertSilence:
     """Start no run for repeats of the alert for so long; takes the place of a silence that holds.
 
-    Raises `ValueError` for a time or reason out of bounds, and `Alert.DoesNotExist`.
+    Raises `ValueError` for a time or reason out of bounds or a reason that cannot be seen whole, and
+    `Alert.DoesNotExist`.
     """
-    told = " ".join(reason.replace("\0", "\ufffd").split())
-    if not told or len(told) > MAX_REASON or not timedelta(0) < lasts <= MAX_SILENCE:
+    told = " ".join(reason.split())
+    if not told or unseen(told) or len(told) > MAX_REASON or not timedelta(0) < lasts <= MAX_SILENCE:
         raise ValueError("a silence needs a reason and an end")
     with transaction.atomic():
         row = _locked(alert_id)

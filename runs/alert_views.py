@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
+from gatekeeper.text import unseen
 from runs import alert_actions
 from runs.access import Caller
 from runs.models import Alert
@@ -114,6 +115,12 @@ def silence_alert(request: HttpRequest, caller: Caller, alert_id: int) -> HttpRe
     reason = request.POST.get("reason", "")
     if choice is None or not reason.strip() or len(reason) > alert_actions.MAX_REASON:
         messages.error(request, _("A silence needs a reason and an end. Nothing was changed."))
+        return redirect("alert", alert_id=alert.id)
+    if codes := unseen(reason):
+        words = {"codes": codes[:200]}
+        messages.error(
+            request, _("The reason holds characters that cannot be seen: %(codes)s. Nothing was changed.") % words
+        )
         return redirect("alert", alert_id=alert.id)
     alert_actions.silence(alert.id, caller, lasts=choice[1], reason=reason)
     messages.success(request, _("Repeats of this alert start no run until the silence ends."))

@@ -1,8 +1,11 @@
 """Conclusions of runs that no pipeline brought to an end: cancelled from outside, or failed."""
 
 from collections.abc import Iterable
+from typing import Any
 
+from gatekeeper.models import RuleSet
 from runs.errors import CANCEL_SENTENCES, FAILURE_SENTENCES, CancelReason, FailureCode
+from runs.harness.release import floor_sentence
 from runs.harness.run import Conclusion, Emitted, SafeContent
 
 NOTHING = Emitted()
@@ -28,6 +31,19 @@ def failed(code: FailureCode, emitted: Emitted = NOTHING, looked_at: Iterable[st
         self_evaluation={},
         emitted=emitted,
     )
+
+
+def safe_content(conclusion: Conclusion, rule_set: int | None) -> dict[str, Any]:
+    """What is stored of a run's end for anyone to read, as JSON. `rule_set`: the number of the run's set, if it has one.
+
+    A pipeline says itself that the floor of safety was lowered; here the others say so.
+    """
+    safe = conclusion.safe_content
+    if rule_set is not None and conclusion.status in {"CANCELLED", "FAILED"}:
+        lowered = RuleSet.objects.filter(number=rule_set).values_list("lowered", flat=True).first()
+        if lowered:
+            safe = safe.model_copy(update={"reason": f"{safe.reason} {floor_sentence(rule_set, lowered)}"})
+    return safe.model_dump(mode="json", by_alias=True)
 
 
 def _safe(headline: str, reason: str, looked_at: Iterable[str]) -> SafeContent:

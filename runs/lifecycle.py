@@ -27,7 +27,7 @@ from django.utils.crypto import get_random_string
 
 from gatekeeper.types import Intent
 from runs import ids, live, notices, recall, tally
-from runs.conclusions import cancelled, failed
+from runs.conclusions import cancelled, failed, safe_content
 from runs.errors import CancelReason, FailureCode
 from runs.harness.events import (
     Details,
@@ -271,7 +271,7 @@ def _ended_so(ref: RunRef, conclusion: Conclusion, counted: Tally) -> bool:
         row is not None
         and tally.starts(row.emitted) == counted.start
         and tally.of_start(row.emitted, counted.start) == counted.emitted
-        and row.safe_content == conclusion.safe_content.model_dump(mode="json", by_alias=True)
+        and row.safe_content == safe_content(conclusion, row.rule_set_version)
     )
 
 
@@ -430,7 +430,7 @@ def _end(
             failure_code=conclusion.failure_code,
             cancel_reason=conclusion.cancel_reason,
             published_result=published.model_dump(mode="json", by_alias=True) if published else None,
-            safe_content=conclusion.safe_content.model_dump(mode="json", by_alias=True),
+            safe_content=safe_content(conclusion, where.values_list("rule_set_version", flat=True).first()),
             self_evaluation=conclusion.self_evaluation or None,
             groundedness=conclusion.groundedness,
             lease_token=None,

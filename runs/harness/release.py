@@ -257,9 +257,12 @@ RECORD_INCOMPLETE = "The record of this run is incomplete: part of it could not 
 
 def floor_lowered(rule_set: RuleSet) -> list[str]:
     """What every result under a rule set below the floor of safety says first."""
-    if not rule_set.lowered:
-        return []
-    return [FLOOR_LOWERED.format(number=rule_set.number, codes=", ".join(rule_set.lowered))]
+    return [floor_sentence(rule_set.number, rule_set.lowered)] if rule_set.lowered else []
+
+
+def floor_sentence(number: int, lowered: Iterable[str]) -> str:
+    """`lowered`: codes of the rules that are weaker than the floor."""
+    return FLOOR_LOWERED.format(number=number, codes=", ".join(lowered))
 
 
 def release_talk(query: str, reply: str, given: Iterable[str], *, limitations: Iterable[str] = ()) -> Released | None:

@@ -126,6 +126,8 @@ def test_going_back_makes_a_new_number_with_the_old_digest() -> None:
     [
         (RuleSetting("GK999_X", RuleMode.OFF, Severity.REJECT), "Why.", "no rule GK999_X"),
         (RuleSetting(GK005, RuleMode.OFF, Severity.REJECT, {"min_chars": 8}), "  ", "Say why"),
+        (RuleSetting(GK007, RuleMode.OFF, Severity.REJECT), "\u200b", r"cannot be seen: U\+200B"),
+        (RuleSetting(GK007, RuleMode.OFF, Severity.REJECT), "Why \u202eyhw.", r"cannot be seen: U\+202E"),
         (RuleSetting(GK005, RuleMode.OFF, Severity.REJECT, {}), "Why.", "takes the parameters min_chars"),
         (RuleSetting(GK005, RuleMode.OFF, Severity.REJECT, {"min_chars": "8"}), "Why.", "must be of type int"),
         (RuleSetting(GK005, RuleMode.OFF, Severity.REJECT, {"min_chars": True}), "Why.", "must be of type int"),
@@ -295,6 +297,27 @@ def test_a_restored_set_is_a_new_number_that_names_the_old_one() -> None:
     assert Rule.objects.get(code=GK008).own_description == ""
     with pytest.raises(rulesets.NothingChanges):
         rulesets.propose_restore(1, by=person)
+
+
+def test_a_restore_over_what_others_changed_is_not_called_one() -> None:
+    rulesets.sync()
+    person = UserFactory()
+    rulesets.save_change(1, [setting(GK008, mode=RuleMode.SHADOW)], by=person, reason="x")
+    proposal = rulesets.propose_restore(1, by=person)
+    rulesets.save_change(2, [setting(GK007, mode=RuleMode.OFF)], by=person, reason="Meanwhile.")
+    made = rulesets.save_proposal(proposal, 3, by=person, reason="Back.")
+    modes = {rule.code: rule.mode for rule in made.rules}
+    assert (modes[GK008], modes[GK007]) == (RuleMode.ENFORCED, RuleMode.OFF)
+    assert RuleSet.objects.get(number=4).restores is None
+
+
+@pytest.mark.parametrize("text", ["Ours\u202e.", "\u2060"])
+def test_a_description_and_a_first_reason_can_be_seen(text: str) -> None:
+    rulesets.sync()
+    with pytest.raises(rulesets.InvalidChange, match="cannot be seen"):
+        rulesets.save_change(1, [], by=UserFactory(), reason="For us.", descriptions={GK007: text})
+    with pytest.raises(rulesets.InvalidChange, match="cannot be seen"):
+        rulesets.propose(1, shadow(GK007), by=UserFactory(), reason=text)
 
 
 def test_a_restore_below_the_floor_takes_a_superuser() -> None:

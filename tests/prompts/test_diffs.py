@@ -68,4 +68,27 @@ def test_both_texts_can_be_read_off_any_difference() -> None:
         rows = diff("\n".join(before), "\n".join(after), context=None).rows
         for side, lines in (("before", before), ("after", after)):
             read = ["".join(p.text for p in line.pieces) for row in rows if (line := getattr(row, side)) is not None]
-            assert read == "\n".join(lines).splitlines()
+            assert read == ("\n".join(lines).removesuffix("\n").split("\n") if "\n".join(lines) else [])
+
+
+COSTLY = {
+    "lines that stand everywhere": ("\n".join(f"a{i % 50}b" for i in range(2000)), "\n".join(f"a{i * 7 % 50}b" for i in range(2000))),
+    "words that stand everywhere": ("a " * 40_000, "b a " * 20_000),
+    "one endless word": ("a" * 90_000, "a" * 89_999 + "b"),
+    "long lines alike": ("\n".join("a" * 1990 + str(i) for i in range(50)), "\n".join("a" * 1980 + "b" + str(i) for i in range(50))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after"), COSTLY.values(), ids=COSTLY.keys())
+def test_what_would_cost_too_much_is_shown_plainer_and_whole(before: str, after: str) -> None:
+    rows = diff(before, after, context=None).rows
+    assert "\n".join("".join(p.text for p in row.before.pieces) for row in rows if row.before) == before
+    assert "\n".join("".join(p.text for p in row.after.pieces) for row in rows if row.after) == after
+    marked = [row for row in rows if row.kind is Kind.CHANGED]
+    assert len(marked) < 5
+    assert all(len(row.after.pieces) == 1 for row in marked if row.after)
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\x0b", "\x0c", "\x85", "\x1c"])
+def test_only_a_line_feed_ends_a_line(separator: str) -> None:
+    assert not diff("a\nb\n", f"a{separator}b\n").same

@@ -1,3 +1,4 @@
+import dataclasses
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +9,9 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from gatekeeper.types import Intent
+from audit.pages.markdown import report_markdown
+from gatekeeper import rulesets
+from gatekeeper.types import Intent, RuleMode, RuleSetting, Severity
 from runs import lifecycle, tally
 from runs.conclusions import cancelled, failed
 from runs.errors import CancelReason, FailureCode
@@ -16,7 +19,7 @@ from runs.harness.run import Emitted, Spending
 from runs.lifecycle import Pins, RunRequest
 from runs.models import DiagnosisRun
 from runs.observers import RunRef
-from tests.factories import RunFactory, conclusion, now, subject, withheld
+from tests.factories import RunFactory, UserFactory, conclusion, now, subject, withheld
 from tests.runs.watching import Told
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -182,6 +185,23 @@ def test_a_run_ends_once_with_its_frame(told: Told, ending: Any) -> None:
     assert stored.safe_content["headline"]
     assert tally.total(stored.emitted) == Emitted(events=1)
     assert told.events(run_id) == ["RUN_FINISHED"]
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled", "cancelled while it waits"])
+def test_an_end_without_an_answer_says_too_that_the_floor_was_lowered(status: str) -> None:
+    rulesets.sync()
+    shadow = RuleSetting("GK002_INVOCATION_EXISTS", RuleMode.SHADOW, Severity.REJECT)
+    rulesets.save_change(1, [shadow], by=UserFactory(is_superuser=True), reason="Trying.")
+    run_id = queued()
+    ref = claimed(run_id)
+    assert lifecycle.pin(ref, dataclasses.replace(PINS, rule_set_version=2))
+    if status == "cancelled while it waits":
+        assert lifecycle.release_for_shutdown(ref)
+        lifecycle.request_cancel(run_id, CancelReason.USER_REQUESTED)
+    else:
+        assert lifecycle.finish(ref, ENDINGS[status])
+    assert "under rule set 2" in row(run_id).safe_content["reason"]
+    assert "GK002_INVOCATION_EXISTS" in report_markdown(row(run_id), "/").replace("\\", "")
 
 
 def test_a_worker_back_from_the_dead_changes_nothing(told: Told) -> None:

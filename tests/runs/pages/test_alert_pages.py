@@ -255,7 +255,8 @@ def test_a_silence_is_made_shown_and_ended(browser: Client) -> None:
 
 @pytest.mark.parametrize(
     "sent", [{}, {"lasts": "4h"}, {"lasts": "4h", "reason": "  "}, {"lasts": "9y", "reason": "x"},
-             {"lasts": "1h", "reason": "x" * 301}],
+             {"lasts": "1h", "reason": "x" * 301},
+             {"lasts": "1h", "reason": "\u200b"}, {"lasts": "1h", "reason": "known \u202eesle"}],
 )  # fmt: skip
 def test_a_bad_silence_says_so_and_changes_nothing(browser: Client, sent: dict[str, str]) -> None:
     alert = AlertFactory()
