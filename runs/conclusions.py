@@ -34,7 +34,7 @@ def failed(code: FailureCode, emitted: Emitted = NOTHING, looked_at: Iterable[st
 
 
 def safe_content(conclusion: Conclusion, rule_set: int | None) -> dict[str, Any]:
-    """What is stored of a run's end for anyone to read, as JSON. `rule_set`: the number of the run's set, if it has one.
+    """What is stored of a run's end for anyone to read, as JSON. `rule_set`: number of the run's set, if it has one.
 
     A pipeline says itself that the floor of safety was lowered; here the others say so.
     """

@@ -1,6 +1,7 @@
 """How two texts are laid side by side."""
 
 import random
+from collections.abc import Iterable
 
 import pytest
 
@@ -71,12 +72,19 @@ def test_both_texts_can_be_read_off_any_difference() -> None:
             assert read == ("\n".join(lines).removesuffix("\n").split("\n") if "\n".join(lines) else [])
 
 
+def numbered(line: str, numbers: Iterable[int]) -> str:
+    return "\n".join(line.format(number) for number in numbers)
+
+
 COSTLY = {
-    "lines that stand everywhere": ("\n".join(f"a{i % 50}b" for i in range(2000)), "\n".join(f"a{i * 7 % 50}b" for i in range(2000))),
+    "lines that stand everywhere": (
+        numbered("a{}b", (n % 50 for n in range(2000))),
+        numbered("a{}b", (n * 7 % 50 for n in range(2000))),
+    ),
     "words that stand everywhere": ("a " * 40_000, "b a " * 20_000),
     "one endless word": ("a" * 90_000, "a" * 89_999 + "b"),
-    "long lines alike": ("\n".join("a" * 1990 + str(i) for i in range(50)), "\n".join("a" * 1980 + "b" + str(i) for i in range(50))),
-}  # fmt: skip
+    "long lines alike": (numbered("a" * 1990 + "{}", range(50)), numbered("a" * 1980 + "b{}", range(50))),
+}
 
 
 @pytest.mark.parametrize(("before", "after"), COSTLY.values(), ids=COSTLY.keys())
