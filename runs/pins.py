@@ -1,7 +1,7 @@
 """JSON columns of a run that say what it runs with: what it pinned at its start, and what a rehearsal is about."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
@@ -17,6 +17,11 @@ class PinnedPrompts(BaseModel):
     version: Literal[1] = 1
     prompt_set: str
     prompts: dict[str, int]
+
+
+def pinned_numbers(column: Any) -> dict[str, int]:
+    """Version numbers by prompt name, of the column's value; empty before the run has pinned them."""
+    return dict(PinnedPrompts.model_validate(column).prompts) if column else {}
 
 
 class Rehearsal(BaseModel):

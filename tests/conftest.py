@@ -57,8 +57,11 @@ def _valkey_of_this_worker() -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def _empty_valkey(_valkey_of_this_worker: Any) -> None:
-    """Every test starts with an empty cache, broker and message bus."""
+    """Every test starts with an empty cache, broker and message bus, and knows nothing of the one before."""
+    from django.core.cache import caches
+
     _valkey_of_this_worker.flushdb()
+    caches["process"].clear()
 
 
 @pytest.fixture

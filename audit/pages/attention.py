@@ -5,11 +5,15 @@ on: their worker fell silent, their deadline is over, or they wait for long.
 """
 
 from datetime import datetime, timedelta
+from typing import cast
 
 from django.conf import settings
+from django.core.cache import caches
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 
+from audit.timelimit import TookTooLong, time_limit
+from runs.access import Caller, visible_runs
 from runs.lifecycle import STALE_AFTER
 from runs.models import DiagnosisRun
 from runs.models.run import NEEDS_ATTENTION, ReleaseDecision, RunStatus
@@ -21,6 +25,9 @@ OVERDUE_BY = timedelta(seconds=15)
 SILENT_AFTER = 2 * STALE_AFTER
 MOST_STUCK = 100
 MOST_COUNTED = 100
+COUNTED_FOR_S = 5
+COUNT_LIMIT_MS = 50
+_UNKNOWN = object()
 
 
 def _deadline() -> timedelta:
@@ -46,6 +53,26 @@ def count(runs: QuerySet[DiagnosisRun], now: datetime) -> int:
     recent = ended_badly(runs).filter(queued_at__gte=now - timedelta(days=1)).order_by("-queued_at", "-id")
     open_ones = stuck(runs, now).values("id")[:MOST_COUNTED].count()
     return min(MOST_COUNTED, open_ones + recent.values("id")[:MOST_COUNTED].count())
+
+
+def count_for(caller: Caller, now: datetime) -> int | None:
+    """`count` of what the caller sees, as it was at most `COUNTED_FOR_S` ago; None where that cannot be told quickly.
+
+    Whoever asks in between costs the database nothing, and nobody waits longer than `COUNT_LIMIT_MS` a query.
+    """
+    whose = "all" if caller.sees_all_sessions else f"person-{caller.user_id}"
+    kept = caches["process"]
+    key = f"attention-count-{whose}"
+    known = kept.get(key, _UNKNOWN)
+    if known is not _UNKNOWN:
+        return cast("int | None", known)
+    try:
+        with time_limit(COUNT_LIMIT_MS):
+            found = count(visible_runs(caller), now)
+    except TookTooLong:
+        found = None
+    kept.set(key, found, COUNTED_FOR_S)
+    return found
 
 
 def reasons(run: DiagnosisRun, now: datetime) -> tuple[Words, ...]:

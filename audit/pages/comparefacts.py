@@ -15,7 +15,7 @@ from runs.access import Caller
 from runs.models import DiagnosisRun
 from runs.pages.hostile import one_line, seen
 from runs.pages.words import TRIGGER_WORDS, VERDICT_WORDS, Tone, Words, badge, tone_of_code
-from runs.pins import PinnedPrompts
+from runs.pins import pinned_numbers
 
 NOTHING = "–"
 CONFIDENCE_WORDS: dict[str, Words] = {"NORMAL": gettext_lazy("normal"), "LOW": gettext_lazy("low")}
@@ -120,24 +120,15 @@ def _rule_sets(a: DiagnosisRun, b: DiagnosisRun, caller: Caller) -> Fact:
     return _fact(gettext_lazy("Rule set"), a, b, cell)
 
 
-def pinned_of(run: DiagnosisRun) -> dict[str, int]:
-    """Numbers of the prompt versions that the run was given, by the prompts' names; empty before it starts."""
-    return dict(PinnedPrompts.model_validate(run.pinned_prompts).prompts) if run.pinned_prompts else {}
-
-
-def version_address(name: str, number: int) -> str:
-    return reverse("admin:prompts_version", args=[name, number])
-
-
 def _prompts(a: DiagnosisRun, b: DiagnosisRun, caller: Caller) -> tuple[Fact, ...]:
     """A line for each prompt that either was given."""
     links = _in_admin(caller, "prompts")
-    of_a, of_b = pinned_of(a), pinned_of(b)
+    of_a, of_b = pinned_numbers(a.pinned_prompts), pinned_numbers(b.pinned_prompts)
 
     def cell(name: str, number: int | None) -> Cell:
         if number is None:
             return Cell()
-        return Cell(label_of(name, number), href=version_address(name, number) if links else "")
+        return Cell(label_of(name, number), href=reverse("admin:prompts_version", args=[name, number]) if links else "")
 
     return tuple(
         Fact(

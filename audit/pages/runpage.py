@@ -17,7 +17,7 @@ from runs.pages.hostile import one_line, seen
 from runs.pages.links import Linked, linked
 from runs.pages.noticeview import NoticeView, notices_of
 from runs.pages.words import TRIGGER_WORDS, VERDICT_WORDS, Tone, Words, badge, tone_of_code
-from runs.pins import Rehearsal
+from runs.pins import Rehearsal, pinned_numbers
 
 # The whole record of a run of up to so many events is verified as soon as its page is open; of a longer one on demand.
 VERIFIED_AT_ONCE = 300
@@ -77,6 +77,18 @@ class RehearsalView:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptGiven:
+    """A prompt version that the run was given."""
+
+    name: str
+    number: int
+
+    @property
+    def label(self) -> str:
+        return label_of(self.name, self.number)
+
+
+@dataclass(frozen=True, slots=True)
 class RunView:
     id: str
     session_id: str
@@ -97,6 +109,7 @@ class RunView:
     cost_usd: Decimal | None
     model: str
     prompt_set_version: str
+    prompts: tuple[PromptGiven, ...]
     rule_set_version: int | None
     lowered: tuple[str, ...]
     attempts: int
@@ -142,6 +155,7 @@ def run_view(run: DiagnosisRun) -> RunView:
         cost_usd=run.cost_usd,
         model=one_line(run.model, 80),
         prompt_set_version=run.prompt_set_version or "",
+        prompts=tuple(PromptGiven(*given) for given in sorted(pinned_numbers(run.pinned_prompts).items())),
         rule_set_version=run.rule_set_version,
         lowered=_lowered(run),
         attempts=run.attempts,

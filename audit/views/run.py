@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from audit.overview import frames_overview
 from audit.pages.details import Panel, panel_of
+from audit.pages.readingsview import readings_view
 from audit.pages.restricted import restricted_texts, what_of
 from audit.pages.runpage import run_view
 from audit.pages.timelinequery import MORE_PAGE, PAGE, Edge, read_filter
@@ -95,6 +96,7 @@ def run_page(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
         "feedback": feedback_views([run.id], caller.user_id)[run.id] if run.is_terminal else None,
         "timeline": timeline_view(run.id, view.frames, chosen, _place(request, panel), going=not run.is_terminal),
         "may_cancel": may_cancel(caller, run),
+        "readings": readings_view(caller, run),
     }
     return render(request, "runs/parts/run.html" if target == "run" else "runs/run.html", context)
 

@@ -14,7 +14,7 @@ from audit.pages.listaddress import COLUMNS, LAST, Address, read
 from audit.pages.listchoices import chips, choices
 from audit.pages.listfigures import Figures, figures
 from audit.timelimit import TookTooLong, time_limit
-from runs.access import Caller, visible_runs
+from runs.access import Caller
 from runs.pages.view import page_view, target_of
 from runs.pages.words import Words
 from runs.selection import BadCursor
@@ -49,8 +49,8 @@ def run_list(request: HttpRequest, caller: Caller) -> HttpResponse:
     # What the database did not get ready in time is told as such in the page.
     with contextlib.suppress(TookTooLong), time_limit(ROWS_LIMIT_MS):
         context["page"] = runlist.run_page(caller, address, now)
-        if part is None:
-            context["attention_count"] = attention.count(visible_runs(caller), now)
+    if part is None:
+        context["attention_count"] = attention.count_for(caller, now)
     response = render(request, part or "runs/list.html", context)
     if part == PARTS["run-list"] and request.GET:
         # The address as short as it can be, without what the form sends empty.

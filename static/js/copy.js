@@ -1,4 +1,4 @@
-// Links to a text that a click copies instead of opening it. The text comes from the server as it is on record: no
+// Links to a text that a click copies instead of opening it; or links that are copied themselves. The text comes from the server as it is on record: no
 // number passes through this browser's arithmetic.
 
 async function put(text) {
@@ -19,15 +19,19 @@ async function put(text) {
   }
 }
 
+async function textAt(address) {
+  const answer = await fetch(address, { headers: { Accept: "*/*" } });
+  if (!answer.ok || answer.redirected) {
+    throw new Error(String(answer.status));
+  }
+  return answer.text();
+}
+
 async function copy(link) {
   const words = link.dataset.words ?? link.textContent;
   link.dataset.words = words;
   try {
-    const answer = await fetch(link.href, { headers: { Accept: "*/*" } });
-    if (!answer.ok || answer.redirected) {
-      throw new Error(String(answer.status));
-    }
-    await put(await answer.text());
+    await put(link.dataset.copy === "address" ? link.href : await textAt(link.href));
     link.textContent = link.dataset.copied;
   } catch {
     link.textContent = link.dataset.notCopied;

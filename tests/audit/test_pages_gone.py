@@ -175,14 +175,23 @@ def test_a_session_that_there_is_no_trace_of_is_404(name: str) -> None:
 # ---- the record's sums ----------------------------------------------------------------------------------------
 
 
-def test_the_three_sums_of_tokens_are_shown_and_that_they_differ() -> None:
+@pytest.mark.parametrize(
+    ("sql", "which"),
+    [
+        ("UPDATE model_call_ledger SET output_tokens = output_tokens + 1 WHERE run_id = %(run)s", 0),
+        ("UPDATE diagnosis_run SET output_tokens = output_tokens + 1 WHERE id = %(run)s", 1),
+        ("UPDATE agent_step SET token_count = token_count + 1 WHERE run_id = %(run)s", 2),
+    ],
+)
+def test_the_three_sums_of_tokens_are_shown_and_that_they_differ(sql: str, which: int) -> None:
     run = finished_run()
     page = signed_in().get(page_of(run, "record/")).content.decode()
-    assert page.count("<dd>120</dd>") == 3
+    assert re.findall(r"<dd>(\d+)</dd>", page) == ["120", "120", "120"]
     assert "The three sums agree." in page
-    tamper("UPDATE diagnosis_run SET output_tokens = output_tokens + 1 WHERE id = %(run)s", run)
+    assert "sums differ" not in signed_in().get(page_of(run)).content.decode()
+    tamper(sql, run)
     page = signed_in().get(page_of(run, "record/")).content.decode()
-    assert (page.count("<dd>120</dd>"), page.count("<dd>121</dd>")) == (2, 1)
+    assert re.findall(r"<dd>(\d+)</dd>", page) == ["121" if place == which else "120" for place in range(3)]
     assert "The three sums differ." in page
     assert "sums differ" in signed_in().get(page_of(run)).content.decode()
 
@@ -199,4 +208,9 @@ def test_what_was_emitted_is_on_record_and_returned_stands_side_by_side() -> Non
         "model calls": ["2", "2", "2"],
     }
     assert "tool_invocation inv_aaaaaa: REMOVED" in page
+    tamper("DELETE FROM agent_step WHERE run_id = %(run)s", run)
+    page = signed_in().get(page_of(run, "record/")).content.decode()
+    rows = {name: re.findall(r'class="number">([^<]*)<', rest) for name, rest in ROW.findall(page)}
+    assert (rows["steps"], rows["model calls"]) == (["1", "0", "0"], ["2", "2", "0"])
+    assert "Record incomplete." not in signed_in().get(page_of(finished_run("stp_2"))).content.decode()
     assert "Something that the run told of is not on record." in page

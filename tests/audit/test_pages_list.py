@@ -6,12 +6,14 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
+from django.core.cache import caches
 from django.db import connection
 from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from audit.pages import listfigures
+from audit.pages.attention import MOST_COUNTED
 from audit.pages.listaddress import COLUMNS, DEFAULT_COLUMNS, read
 from audit.pages.listfigures import BARS, HEIGHT, STACK, draw, floor, step_for
 from audit.pages.runlist import PAGE
@@ -147,6 +149,7 @@ def test_rows_take_the_same_few_queries_however_many_they_are(client: Client) ->
     told_run()
 
     def queries(query: str) -> int:
+        caches["process"].clear()
         with CaptureQueriesContext(connection) as captured:
             page(client, query)
         return len(captured)
@@ -315,7 +318,9 @@ def test_what_takes_too_long_is_told_and_nobody_waits(client: Client, monkeypatc
     try:
         with other.cursor() as cursor:
             cursor.execute("BEGIN; LOCK TABLE diagnosis_run IN ACCESS EXCLUSIVE MODE")
-        assert "This search takes too long" in page(client)
+        told = page(client)
+        assert "This search takes too long" in told
+        assert "Needs attention</a>" in told
         figures = client.get("/runs/figures/", headers={"HX-Request": "true", "HX-Target": "figures"})
         assert "too many runs to count quickly" in figures.content.decode()
     finally:
@@ -395,6 +400,30 @@ def test_what_needs_attention_stands_there_with_its_reason(client: Client) -> No
     assert counted
     assert int(counted[1]) == len(want)
     assert "runs-reasons" not in page(client)
+
+
+def attention_count(client: Client) -> str:
+    found = re.search(r'class="count"[^>]*>([^<]+)<', page(client))
+    return found[1] if found else ""
+
+
+def test_the_count_is_of_what_the_reader_sees_and_is_asked_for_once_in_a_few_seconds(client: Client) -> None:
+    hidden = SessionFactory.create(owner=UserFactory.create())
+    RunFactory.create(failed=True)
+    RunFactory.create(failed=True, session=hidden)
+    operators = [Client(), Client()]
+    for operator in operators:
+        operator.force_login(UserFactory.create(permissions=["see_all_sessions"]))
+    assert (attention_count(client), attention_count(operators[0])) == ("1", "2")
+    RunFactory.create(failed=True)
+    assert (attention_count(client), attention_count(operators[1])) == ("1", "2")
+    caches["process"].clear()
+    assert (attention_count(client), attention_count(operators[1])) == ("2", "3")
+
+
+def test_more_than_can_be_looked_at_are_not_counted_on(client: Client) -> None:
+    RunFactory.create_batch(MOST_COUNTED + 5, failed=True)
+    assert attention_count(client) == "99+"
 
 
 def test_a_whole_record_is_told_from_one_with_a_gap() -> None:

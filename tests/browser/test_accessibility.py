@@ -12,11 +12,21 @@ from axe_playwright_python.sync_playwright import Axe
 from django.contrib.auth.models import Permission, User
 from playwright.sync_api import Browser
 
+from audit.readings import record_access
 from runs import alert_actions, feedback
 from runs.access import Caller
 from runs.models import Alert, RunFeedback
 from runs.models.feedback import Rating
-from tests.audit.told_runs import GATE_EVENT, RELEASE_EVENT, STEP_EVENT, TOOL_EVENT, opening, told_run, two_runs
+from tests.audit.told_runs import (
+    GATE_EVENT,
+    RELEASE_EVENT,
+    STEP_EVENT,
+    TOOL_EVENT,
+    opening,
+    pinned,
+    told_run,
+    two_runs,
+)
 from tests.browser.conftest import Server, visiting
 from tests.factories import AlertFactory, RunFactory, SessionFactory, published
 
@@ -52,6 +62,17 @@ def list_of_all_kinds(query: str) -> Prepare:
         return f"/?{query}"
 
     return prepare
+
+
+def read_run() -> str:
+    """As an auditor who may see prompts and rules in the admin."""
+    reader = User.objects.get(username="reader")
+    codes = ("view_reasoningaccess", "view_prompt", "view_ruleset")
+    reader.user_permissions.add(*Permission.objects.filter(codename__in=codes))
+    User.objects.filter(id=reader.id).update(is_staff=True)
+    run = told_run(pinned_prompts=pinned(chat_verifier=2, executor=1))
+    record_access(Caller(user=reader), run.id, "reasoning")
+    return f"/runs/{run.id}/"
 
 
 def live_run() -> str:
@@ -126,6 +147,7 @@ PAGES = [
     Looked("needs attention", list_of_all_kinds("view=attention"), settled=".runs-stuck"),
     Looked("figures", lambda: list_of_all_kinds("")() and "/runs/figures/", settled=".chart"),
     Looked("run", of_run(""), settled="#timeline"),
+    Looked("run, its readings and prompts", read_run, settled="#readings"),
     Looked("run that goes", live_run, settled="#timeline"),
     Looked("run again", again, settled=".again-links"),
     Looked("run, tool call", of_run(f"?event={TOOL_EVENT}"), settled="#panel [data-panel]"),

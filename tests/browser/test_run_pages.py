@@ -4,6 +4,8 @@ from django.contrib.auth.models import User
 from playwright.sync_api import expect
 
 from audit.models import ReasoningAccess
+from audit.readings import record_access
+from runs.access import Caller
 from tests.audit import emissions
 from tests.audit.recording import append_now
 from tests.audit.told_runs import EXCERPT, FRAMES, STEP_EVENT, TOOL_EVENT, finish, opening, told_run
@@ -79,6 +81,33 @@ def test_a_running_run_grows_on_the_page_and_its_answer_comes_without_a_reload(v
     expect(page.locator("#panel [data-panel='4']")).to_be_visible()
     expect(page.locator("#live")).to_have_count(0)
     assert page.evaluate("window.notReloaded") is True
+
+
+def test_the_address_of_an_event_is_copied_and_opens_it(visitor: Visitor, person: User) -> None:
+    run = told_run()
+    page = visitor.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    visitor.sign_in(person)
+    visitor.open(f"/runs/{run.id}/?q=query_logs")
+    page.locator(f"#event-{TOOL_EVENT} > a").click()
+    page.locator("#panel").get_by_role("link", name="Link").click()
+    expect(page.locator("#panel").get_by_role("link", name="Copied")).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == f"{visitor.base}/runs/{run.id}/?event={TOOL_EVENT}#panel"
+    page.goto(copied)
+    expect(page.locator(f"#panel [data-panel='{TOOL_EVENT}']")).to_be_visible()
+    expect(page.locator("#timeline > li")).to_have_count(FRAMES)
+
+
+def test_an_auditor_sees_who_read_without_a_script_too(plain_visitor: Visitor, anna: User, reader: User) -> None:
+    run = told_run()
+    record_access(Caller(user=reader), run.id, "reasoning")
+    plain_visitor.sign_in(anna)
+    plain_visitor.open(f"/runs/{run.id}/")
+    plain_visitor.page.get_by_text("Restricted texts were read 1 time").click()
+    expect(plain_visitor.page.locator("#readings li")).to_contain_text("reader reasoning")
+    plain_visitor.page.get_by_role("link", name="All readings of this run").click()
+    expect(plain_visitor.page.locator("#result_list")).to_contain_text("reader")
 
 
 def test_a_run_is_cancelled_only_after_a_second_yes(visitor: Visitor, person: User) -> None:
