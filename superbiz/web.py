@@ -10,6 +10,7 @@ from superbiz.env import load_env_or_exit
 def main() -> None:
     env = load_env_or_exit()
     from superbiz.asgi import application
+    from superbiz.connections import Connection
 
     # What is loaded stays. A full collection would look through all of it, with every request waiting.
     gc.collect()
@@ -19,7 +20,7 @@ def main() -> None:
         host="127.0.0.1",
         port=env.port,
         loop="uvloop",
-        http="httptools",
+        http=Connection,
         ws="none",
         lifespan="off",
         access_log=False,
