@@ -21,7 +21,7 @@ from audit.readings import record_access
 from audit.trace import timeline_page
 from audit.views.page import LARGEST_SEQUENCE_NO, run_or_404, tells_of_pruned
 from runs import lifecycle
-from runs.access import Caller, may_cancel
+from runs.access import ApiError, Caller, may_cancel
 from runs.errors import CancelReason
 from runs.models import DiagnosisRun
 from runs.models.run import RunStatus
@@ -132,7 +132,12 @@ def run_again(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse
         return redirect("run", run_id=run.id)
     if not can_be_asked_again(run) or not may_ask_again(caller, run):
         raise PermissionDenied
-    asked = ask_again(run, caller, request.POST.get("seen", ""))
+    try:
+        asked = ask_again(run, caller, request.POST.get("seen", ""))
+    except ApiError as error:
+        # What was asked once may be refused today, or the conversation has changed hands meanwhile.
+        messages.error(request, _("It could not be asked again: %(why)s") % {"why": error.message})
+        return redirect("run", run_id=run.id)
     messages.add_message(request, *_CAME[asked.came])
     return redirect("run", run_id=asked.run_id)
 

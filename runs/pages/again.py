@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Case, Q, When
-
 from runs.access import Caller, visible_runs
 from runs.models import DiagnosisRun
 from runs.pages.words import Tone, Words, badge
@@ -12,7 +10,7 @@ from runs.reruns import can_be_asked_again, may_ask_again
 
 SHOWN = 5
 # What `badge` reads, and the rest of what is shown.
-_READ = ("status", "cancel_requested_at", "nothing_notable", "release_decision", "queued_at", "again_of")
+_READ = ("status", "cancel_requested_at", "nothing_notable", "release_decision", "queued_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +37,14 @@ class AgainView:
 
 
 def again_view(caller: Caller, run: DiagnosisRun) -> AgainView:
-    """One query."""
-    first = Q(id=run.again_of_id or "")
-    rows = visible_runs(caller).filter(first | Q(again_of=run.id)).only(*_READ)
-    rows = rows.order_by(Case(When(first, then=0), default=1), "-queued_at", "-id")
-    found = [(row.again_of_id, _other(row)) for row in rows[: SHOWN + 2]]
-    by = [other for again_of, other in found if again_of == run.id]
+    """One query; two for a run that asks another again."""
+    runs = visible_runs(caller).only(*_READ)
+    first = runs.filter(id=run.again_of_id).first() if run.again_of_id else None
+    by = [_other(row) for row in runs.filter(again_of=run.id).order_by("-queued_at", "-id")[: SHOWN + 1]]
     return AgainView(
         may=can_be_asked_again(run) and may_ask_again(caller, run),
         of_id=run.again_of_id or "",
-        of=next((other for _, other in found if other.id == run.again_of_id), None),
+        of=_other(first) if first else None,
         by=tuple(by[:SHOWN]),
         more=len(by) > SHOWN,
     )

@@ -66,6 +66,16 @@ def test_a_question_is_asked_again_by_its_owner_and_is_not_there_for_others() ->
     assert run.asked_again.get().requested_by == owner
 
 
+def test_a_question_that_would_be_refused_today_is_told_to_be() -> None:
+    owner = UserFactory.create()
+    session = SessionFactory.create(owner=owner)
+    run = RunFactory.create(success=True, trigger="CHAT", query="\u200b", subject={"version": 1}, session=session)
+    response = press(signed_in(owner), run)
+    assert "It could not be asked again: The question is empty." in response.content.decode()
+    assert response.redirect_chain == [(page_of(run), 302)]
+    assert not run.asked_again.exists()
+
+
 def test_a_run_that_goes_is_not_asked_again() -> None:
     run, client = opening(alert=AlertFactory.create()), signed_in(permissions=["submit_alerts"])
     assert "again/" not in client.get(page_of(run)).content.decode()
