@@ -12,7 +12,9 @@ prompt on that server, as an administrator would, so take one that is only for p
 rules, `--only rules-list-light rules-preview-light rules-diff-light rules-rule-dark`: these try, lower and
 restore GK005 on that server, which should have some concluded runs. `--only compare-light compare-narrow
 run-again-dark` first runs that run again; on a server without the recording that `make demo` reads, the two come out
-differently.
+differently. Those of chat, `--only chat-empty-light chat-running-light chat-answered-light chat-answered-dark
+chat-answered-narrow`, ask questions on that server; those of the inbox are `--only alerts-light alerts-narrow`. Both
+are made on a server that `make demo` started.
 """
 
 import argparse
@@ -124,6 +126,31 @@ def shoot_again(page: Page, again: str, album: Album, screen: str) -> None:
     page.get_by_role("link", name="compare the two").first.click()
     page.wait_for_selector(".comparison")
     album.shoot(page, f"compare-{screen}", full_page=screen != "narrow")
+
+
+def shoot_alerts(page: Page, base: str, album: Album, screen: str) -> None:
+    """The inbox and the page of its first alert."""
+    page.goto(f"{base}/alerts/")
+    album.shoot(page, f"alerts-{screen}", full_page=False)
+    if album.wants("alert-"):
+        page.locator("#alert-rows [data-row]").first.click()
+        page.wait_for_selector(".history")
+        album.shoot(page, f"alert-{screen}")
+
+
+def shoot_chat(page: Page, base: str, album: Album, screen: str) -> None:
+    """Begin a conversation and go on with it."""
+    page.goto(f"{base}/chat/")
+    album.shoot(page, f"chat-empty-{screen}", full_page=False)
+    page.locator("#question").fill("Why is checkout-api failing?")
+    page.keyboard.press("Enter")
+    page.locator(".turn-step-now").wait_for()
+    album.shoot(page, f"chat-running-{screen}", full_page=False)
+    page.locator(".turn-answer").wait_for()
+    page.locator("#question").fill("And what should I check first?")
+    page.keyboard.press("Enter")
+    page.locator(".turn-answer").nth(1).wait_for()
+    album.shoot(page, f"chat-answered-{screen}", full_page=screen != "narrow")
 
 
 VERIFIER = "/admin/prompts/prompt/chat_verifier"
@@ -238,6 +265,10 @@ def shoot_all(browser: Browser, base: str, album: Album, options: argparse.Names
         if album.only and album.wants(("compare-", "run-again-")) and screen != "chinese":
             again = again or tell_again_story(page, address_of_run(page, base, options))
             shoot_again(page, again, album, screen)
+        if album.only and album.wants("chat-"):
+            shoot_chat(page, base, album, screen)
+        if album.wants("alert"):
+            shoot_alerts(page, base, album, screen)
         shoot_list(page, base, album, screen)
         page.goto(f"{base}/runs/run_none/")
         album.shoot(page, f"not-found-{screen}")

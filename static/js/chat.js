@@ -251,5 +251,10 @@ if (form) {
 if (turns) {
   begin();
   document.addEventListener("htmx:load", begin);
-  window.addEventListener("pagehide", () => watched.forEach((watch) => watch.source.close()));
+  window.addEventListener("pagehide", () => {
+    watched.forEach((watch) => watch.source.close());
+    watched.clear();
+  });
+  // A page that the browser had put aside goes on where it stood.
+  window.addEventListener("pageshow", begin);
 }

@@ -4,19 +4,30 @@
 const PREFIX = "superbiz-draft:";
 const signOut = document.querySelector("form[data-person]");
 
-function remove(wanted) {
-  for (const key of Object.keys(localStorage)) {
-    if (key.startsWith(PREFIX) && wanted(key)) {
-      localStorage.removeItem(key);
-    }
+// A browser that is told to keep nothing, or is full, throws: then there are no drafts, and all else works.
+function kept(use) {
+  try {
+    return use(localStorage);
+  } catch {
+    return null;
   }
+}
+
+function remove(wanted) {
+  kept((storage) => {
+    for (const key of Object.keys(storage)) {
+      if (key.startsWith(PREFIX) && wanted(key)) {
+        storage.removeItem(key);
+      }
+    }
+  });
 }
 
 export function draftOf(person, place) {
   const key = `${PREFIX}${person}:${place}`;
   return {
-    read: () => localStorage.getItem(key) ?? "",
-    keep: (words) => (words ? localStorage.setItem(key, words) : localStorage.removeItem(key)),
+    read: () => kept((storage) => storage.getItem(key)) ?? "",
+    keep: (words) => kept((storage) => (words ? storage.setItem(key, words) : storage.removeItem(key))),
   };
 }
 

@@ -1,6 +1,7 @@
 """Questions over HTTP on a running instance with the offline model: answers, refusals, sessions, memory, the stream."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -242,6 +243,55 @@ def test_the_stream_tells_who_then_what_then_the_result(site: Site, query: str) 
     assert result.data["publishedResult"] == run["publishedResult"]
     assert set(result.data) == RUN_KEYS
     assert run["status"] == "SUCCESS"
+
+
+# ---- the page -------------------------------------------------------------------------------------------------
+
+
+def sent(browser: httpx.Client, page: str, path: str, **fields: str) -> httpx.Response:
+    """A form of the page, filled in and sent without any script; where it led."""
+    token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page)
+    assert token, page
+    form = {"csrfmiddlewaretoken": token[1], **fields}
+    return browser.post(path, data=form, headers={"Referer": str(browser.base_url)})
+
+
+def answered_page(site: Site, browser: httpx.Client, page: httpx.Response) -> str:
+    """The conversation's page once the last of its turns has ended."""
+    run_ids = re.findall(r'id="turn-(run_\w+)"', page.text)
+    site.api.ended(run_ids[-1])
+    return browser.get(page.url.path).text
+
+
+def test_the_page_asks_answers_and_leads_to_the_proof_as_a_plain_form(site: Site) -> None:
+    with browser_of(site.instance, "ada") as browser:
+        began = sent(browser, browser.get("/chat/").text, "/chat/", query="Why is checkout-api failing?")
+        assert began.status_code == 200
+        page = answered_page(site, browser, began)
+        assert "HikariPool-1 - Connection is not available" in page
+        run_id, proof = re.findall(r'href="/runs/(run_\w+)/#(proof-\d+)"', page)[0]
+        assert f'id="{proof}"' in browser.get(f"/runs/{run_id}/").text
+        sent(browser, page, f"/runs/{run_id}/feedback/", rating="wrong", note="It was the disk.", back="chat")
+        assert "It was the disk." in browser.get(f"/runs/{run_id}/feedback/").text
+        assert run_id in browser.get("/?feedback=wrong").text
+        on = sent(browser, page, began.url.path, query="And yesterday?")
+        assert on.url.path == began.url.path
+        assert answered_page(site, browser, on).count("<article") == 2
+        assert began.url.path in browser.get("/chat/?q=HikariPool").text
+        sent(browser, page, f"{began.url.path}clear/")
+        assert "The memory was cleared here." in browser.get(began.url.path).text
+    with browser_of(site.instance, "bob") as other:
+        assert other.get(began.url.path).status_code == 404
+        assert began.url.path not in other.get("/chat/").text
+        assert sent(other, other.get("/chat/").text, began.url.path, query="Hm?").status_code == 404
+
+
+def test_the_page_refuses_what_the_api_refuses(site: Site) -> None:
+    with browser_of(site.instance, "ada") as browser:
+        page = browser.get("/chat/").text
+        for words in ("", "x" * 2001, "连" * 2001):
+            assert sent(browser, page, "/chat/", query=words).status_code == 422
+        assert browser.post("/chat/", data={"query": "Why?"}).status_code == 403
 
 
 # ---- searching ------------------------------------------------------------------------------------------------

@@ -316,6 +316,21 @@ def test_a_found_turn_is_shown_where_it_stands_in_a_long_conversation(browser: C
         assert "Question 24" in told_by(browser.get(f"/chat/{session.id}/", {"at": odd}))
 
 
+def test_pages_ask_the_database_as_often_for_many_as_for_one(
+    browser: Client, casey: User, django_assert_max_num_queries: Any
+) -> None:
+    session = session_of(casey)
+    turn_in(session, failed=True)
+    for n in range(15):
+        turn_in(session, success=True)
+        turn_in(session_of(casey, id=f"s{n}"), failed=True)
+    # Session and person are two of them.
+    with django_assert_max_num_queries(6):
+        browser.get(f"/chat/{session.id}/")
+    with django_assert_max_num_queries(6):
+        browser.get("/chat/")
+
+
 # ---- suggestions ----------------------------------------------------------------------------------------------
 
 

@@ -99,7 +99,7 @@ def test_from_its_conversation_it_leads_back_there(browser: Client, casey: User)
 def test_a_part_of_the_page_is_answered_with_that_part(browser: Client, run: DiagnosisRun) -> None:
     asked = {"HX-Request": "true", "HX-Target": f"feedback-{run.id}"}
     answer = rate(browser, run, "useful", headers=asked).content.decode()
-    assert answer.lstrip().startswith("<section")
+    assert answer.lstrip().startswith('<div class="feedback"')
     assert "Saved." in answer
     answer = rate(browser, run, "wrong", "x" * 1001, headers=asked).content.decode()
     assert "too long" in answer
