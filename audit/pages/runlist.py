@@ -55,6 +55,7 @@ class RunRow:
     open: bool
     rehearsal: bool
     floor_lowered: bool
+    again: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ def run_row(run: DiagnosisRun, now: datetime) -> RunRow:
         open=run.status in OPEN,
         rehearsal=told["rehearsed"],
         floor_lowered=told["floor_lowered"],
+        again=run.again_of_id is not None,
     )
 
 

@@ -1,5 +1,6 @@
 """The button that asks a run again, and the links between the two runs."""
 
+import re
 from typing import Any
 
 import pytest
@@ -38,6 +39,14 @@ def test_the_button_starts_a_run_and_shows_it_with_links_both_ways() -> None:
     assert "Run again as" in page
     assert f'href="/runs/{new.id}/"' in page
     assert f'<input type="hidden" name="seen" value="{new.id}">' in page
+
+
+def test_the_list_marks_which_run_asks_another_again() -> None:
+    run, client = told_of_alert(), signed_in(permissions=["submit_alerts"])
+    press(client, run)
+    rows = dict(re.findall(r'<tr id="row-(\w+)"(.*?)</tr>', client.get("/").content.decode(), re.DOTALL))
+    assert '<span class="tag">run again</span>' in rows[run.asked_again.get().id]
+    assert "run again" not in rows[run.id]
 
 
 def test_a_second_press_of_the_same_page_shows_the_first_ones_run() -> None:

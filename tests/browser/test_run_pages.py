@@ -10,6 +10,7 @@ from tests.audit import emissions
 from tests.audit.recording import append_now
 from tests.audit.told_runs import EXCERPT, FRAMES, STEP_EVENT, TOOL_EVENT, finish, opening, told_run
 from tests.browser.conftest import Visitor
+from tests.browser.working import Worker, alert_comes_in, ended
 from tests.factories import AlertFactory
 
 
@@ -133,6 +134,24 @@ def test_a_run_is_asked_again_once_by_a_double_click(visitor: Visitor, operator:
     page.locator(".again-links").get_by_role("link").first.click()
     page.wait_for_url(f"{visitor.base}/runs/{run.id}/")
     expect(page.locator(".again-links")).to_contain_text(f"Run again as {new.id} Waiting")
+
+
+def test_a_run_again_grows_to_its_end_and_is_compared_with_the_first(
+    visitor: Visitor, worker: Worker, operator: User
+) -> None:
+    first = ended(alert_comes_in(alert=AlertFactory.create()))
+    page = visitor.page
+    visitor.sign_in(operator)
+    visitor.open(f"/runs/{first.id}/")
+    worker.hold.set()
+    page.get_by_role("button", name="Run again").click()
+    expect(page.locator("#live")).to_be_visible()
+    expect(page.get_by_role("button", name="Run again")).to_have_count(0)
+    worker.hold.clear()
+    expect(page.get_by_role("button", name="Run again")).to_be_visible()
+    page.get_by_role("link", name="compare the two").click()
+    expect(page.locator(".compare-sum")).to_contain_text("Ended the same, with the same model, prompts and rules.")
+    expect(page.locator(".comparison")).to_contain_text(first.id)
 
 
 def test_without_a_script_a_run_is_asked_again_and_cancelled(plain_visitor: Visitor, operator: User) -> None:

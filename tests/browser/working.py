@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django.db import connections
 
@@ -63,9 +64,9 @@ class Worker:
             self._loop.close()
 
 
-def alert_comes_in() -> str:
+def alert_comes_in(**changes: Any) -> str:
     subject = incident(INCIDENT).subject.model_dump(mode="json")
-    run: DiagnosisRun = RunFactory.create(subject=subject, query="CheckoutHighErrorRate on checkout-api")
+    run: DiagnosisRun = RunFactory.create(subject=subject, query="CheckoutHighErrorRate on checkout-api", **changes)
     return run.id
 
 
