@@ -111,6 +111,23 @@ function begin() {
   }
 }
 
+// What had the focus may be gone from the turn that takes the place of the old one, as its button to cancel is: then the
+// turn itself has it, so that a keyboard goes on from there.
+let focusedTurn = "";
+
+function keepFocus() {
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { target } = event.detail;
+    focusedTurn = target.matches(".turn") && target.contains(document.activeElement) ? target.id : "";
+  });
+  document.addEventListener("htmx:afterSettle", () => {
+    if (focusedTurn && document.activeElement === document.body) {
+      document.getElementById(focusedTurn)?.focus({ preventScroll: true });
+    }
+    focusedTurn = "";
+  });
+}
+
 // ---- asking ----------------------------------------------------------------------------------------------------
 
 function compose() {
@@ -250,6 +267,7 @@ if (form) {
 }
 if (turns) {
   begin();
+  keepFocus();
   document.addEventListener("htmx:load", begin);
   window.addEventListener("pagehide", () => {
     watched.forEach((watch) => watch.source.close());

@@ -105,6 +105,7 @@ def test_a_reload_in_the_middle_loses_nothing(visitor: Visitor, worker: Worker, 
     visitor.open("/chat/")
     page = visitor.page
     ask(page, QUESTION)
+    expect(page).to_have_url(re.compile(r"/chat/chat-"))
     assert worker.held.wait(20)
     page.reload()
     expect(page.get_by_role("article").get_by_text("Running", exact=True)).to_be_visible()
@@ -171,6 +172,20 @@ def test_by_keyboard_alone(visitor: Visitor, worker: Worker, casey: User, runboo
             break
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/runs/run_\w+/#proof-1"))
+
+
+def test_a_keyboard_goes_on_from_the_turn_that_it_cancelled(visitor: Visitor, casey: User) -> None:
+    session = session_of(casey)
+    RunFactory.create(session=session, trigger="CHAT", query="Why?")
+    visitor.sign_in(casey)
+    visitor.open(f"/chat/{session.id}/")
+    page = visitor.page
+    page.get_by_role("button", name=re.compile("^Cancel")).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").filter(has_text="It was cancelled before it began.")).to_be_visible()
+    expect(page.get_by_role("article")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Run and record")).to_be_focused()
 
 
 def test_enter_that_ends_a_composition_sends_nothing(visitor: Visitor, casey: User) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from pytest_django import DjangoAssertNumQueries
 
 from runs import chat, lifecycle
 from runs.access import Caller
@@ -82,12 +83,13 @@ def test_the_next_question_joins_its_conversation(browser: Client, casey: User) 
 def test_a_question_that_cannot_be_is_refused_and_stays_where_it_was_typed(
     browser: Client, casey: User, question: str, why: str, of: str
 ) -> None:
-    path = "/chat/" if of == "new" else f"/chat/{session_of(casey).id}/"
-    answer = browser.post(path, {"query": question})
+    session = session_of(casey)
+    earlier = turn_in(session, success=True)
+    answer = browser.post("/chat/" if of == "new" else f"/chat/{session.id}/", {"query": question})
     assert answer.status_code == 422
-    assert why in told_by(answer)
+    assert told_by(answer).count(why) == 1
     assert re.search(r"<textarea[^>]*aria-invalid[^>]*>([^<]*)", answer.content.decode())[1] == question  # type: ignore[index]
-    assert not DiagnosisRun.objects.exists()
+    assert DiagnosisRun.objects.get() == earlier
 
 
 def test_2000_characters_are_counted_as_a_person_counts_them(browser: Client) -> None:
@@ -200,6 +202,19 @@ def test_cancelling_says_what_happened(browser: Client, casey: User) -> None:
         assert f'id="turn-{run.id}"' in said.content.decode()
     waits.refresh_from_db()
     assert waits.cancel_reason == "USER_REQUESTED"
+
+
+def test_what_acts_unseen_in_a_question_or_an_answer_is_shown_by_its_number(browser: Client, casey: User) -> None:
+    hostile = "<script>alert(1)</script> \u202egnp.exe\x1b[31m"
+    session = session_of(casey)
+    ChatSession.objects.filter(id=session.id).update(title=hostile)
+    answer = published().model_dump(mode="json", by_alias=True) | {"conclusion": hostile, "scope": hostile}
+    turn_in(session, success=True, query=hostile, published_result=answer)
+    for path in (f"/chat/{session.id}/", "/chat/"):
+        page = browser.get(path).content.decode()
+        assert "<script>alert" not in page
+        assert "\u202e" not in page
+        assert "⟦U+202E⟧" in page
 
 
 # ---- whose ----------------------------------------------------------------------------------------------------
@@ -317,7 +332,7 @@ def test_a_found_turn_is_shown_where_it_stands_in_a_long_conversation(browser: C
 
 
 def test_pages_ask_the_database_as_often_for_many_as_for_one(
-    browser: Client, casey: User, django_assert_max_num_queries: Any
+    browser: Client, casey: User, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     session = session_of(casey)
     turn_in(session, failed=True)
