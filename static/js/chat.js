@@ -131,7 +131,7 @@ function keepFocus() {
 // ---- asking ----------------------------------------------------------------------------------------------------
 
 function compose() {
-  const { session, chat, ask, limit, person, empty, tooLong, notText, unsent, signedOut, sent } = form.dataset;
+  const { session, chat, ask, limit, person, empty, tooLong, notText, unsent, signedOut, stale, sent } = form.dataset;
   const field = document.getElementById("question");
   const refusal = document.getElementById("question-refusal");
   const counter = document.getElementById("question-count");
@@ -178,7 +178,8 @@ function compose() {
       return signedOut;
     }
     const error = await answer.json();
-    return { QUERY_EMPTY: empty, QUERY_TOO_LONG: tooLong, QUERY_NOT_TEXT: notText }[error.code] ?? error.message;
+    const said = { QUERY_EMPTY: empty, QUERY_TOO_LONG: tooLong, QUERY_NOT_TEXT: notText, CSRF_FAILED: stale };
+    return said[error.code] ?? error.message;
   }
 
   async function post() {

@@ -5,7 +5,7 @@ import re
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from runs import library
 from runs.knowledge.chunking import Document
@@ -116,6 +116,27 @@ def test_a_reload_in_the_middle_loses_nothing(visitor: Visitor, worker: Worker, 
     expect(page.locator(".turn-answer")).to_have_count(2)
     assert set(DiagnosisRun.objects.values_list("status", flat=True)) <= {RunStatus.SUCCESS, RunStatus.DEGRADED}
     assert ChatSession.objects.count() == 1
+
+
+def test_a_connection_that_breaks_loses_nothing(visitor: Visitor, casey: User) -> None:
+    run = opening(session=session_of(casey), trigger="CHAT")
+    visitor.sign_in(casey)
+    page = visitor.page
+    broken: list[str] = []
+
+    def break_off(route: Route) -> None:
+        broken.append(route.request.url)
+        route.abort("connectionreset")
+
+    page.route("**/events?*", break_off)
+    visitor.open(f"/chat/{run.session_id}/")
+    expect(page.locator('[aria-current="step"]')).to_have_text("search")
+    append_now(run, [emissions.closed(step_of(run)), emissions.released()])
+    finish(run)
+    assert broken, "the stream was never asked for"
+    page.unroute("**/events?*")
+    expect(page.locator(".turn-conclusion")).to_be_visible(timeout=20_000)
+    visitor.complaints.clear()  # the browser says of the broken connections that they were
 
 
 def test_what_a_turn_says_live_is_what_it_says_after_a_reload(visitor: Visitor, casey: User) -> None:
@@ -262,6 +283,40 @@ def test_a_draft_outlives_a_reload_and_not_its_sending_or_signing_out(visitor: V
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url(re.compile("/sign-in/"))
     assert drafts(page) == []
+
+
+def test_signing_out_in_the_admin_leaves_no_draft(visitor: Visitor, anna: User) -> None:
+    visitor.sign_in(anna)
+    page = visitor.page
+    visitor.open("/chat/")
+    question(page).fill("half a question")
+    visitor.open("/admin/")
+    assert len(drafts(page)) == 1
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url(re.compile("/sign-in/"))
+    assert drafts(page) == []
+
+
+def test_a_page_from_before_another_sign_in_says_so_and_keeps_the_words(visitor: Visitor, casey: User) -> None:
+    visitor.sign_in(casey)
+    page = visitor.page
+    visitor.open("/chat/")
+    other = page.context.new_page()
+    other.goto(f"{visitor.base}/")
+    Session.objects.all().delete()
+    other.goto(f"{visitor.base}/sign-in/")
+    other.get_by_label("Username").fill("casey")
+    other.get_by_label("Password").fill("a good password")
+    other.get_by_role("button", name="Sign in").click()
+    other.wait_for_url(f"{visitor.base}/")
+    question(page).fill("Why?")
+    question(page).press("Enter")
+    expect(page.get_by_role("alert").filter(has_text="This page is out of date")).to_be_visible()
+    page.reload()
+    expect(question(page)).to_have_value("Why?")
+    question(page).press("Enter")
+    expect(page).to_have_url(re.compile(r"/chat/chat-"))
+    visitor.complaints.clear()  # the browser says of the 403 that it was one
 
 
 def test_a_draft_is_nobody_elses(visitor: Visitor, casey: User) -> None:
