@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from django.db.models import Count, QuerySet
 from django.db.models.functions import TruncDate
@@ -101,7 +101,8 @@ def runs_failing(
         rows = rows.filter(mode=mode.value)
     if day is not None:
         begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
-        rows = rows.filter(at__gte=begin, at__lt=begin + timedelta(days=1))
+        # The last day of the calendar has no next one.
+        rows = rows.filter(at__gte=begin, at__lte=datetime.combine(day, time.max, tzinfo=UTC))
     runs = visible_runs(caller).filter(id__in=rows.values("run_id"), rehearsal__isnull=True)
     return runs.order_by("-queued_at", "-id")
 

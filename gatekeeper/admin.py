@@ -17,6 +17,9 @@ class Steered(admin.ModelAdmin):  # type: ignore[type-arg]
 
     actions = None
 
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        return False
+
     def has_view_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
         return views.may_see(request)
 

@@ -240,7 +240,7 @@ def _person(request: HttpRequest) -> Any:
 
 def _number(text: str) -> int:
     """0, which no row has, for what is none."""
-    return int(text) if text.isascii() and text.isdigit() and int(text[:12]) <= LARGEST_NUMBER else 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 and int(text) <= LARGEST_NUMBER else 0
 
 
 def _proposal_or_404(pk: str) -> RuleProposal:

@@ -9,6 +9,7 @@ A prompt is sent exactly as it is written. A placeholder would reach the model u
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping
 
 from django.utils.translation import gettext as _
@@ -49,16 +50,25 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
     "executor": (*_EVIDENCE, "alert"),
 }
 
-_PLACEHOLDER = re.compile(r"\{\{[^{}\n]{0,80}\}\}|\{%[^%\n]{0,80}%\}|\$\{[^{}\n]{0,80}\}|<<[A-Z_]{1,80}>>")
+# What opens one is enough: `}}` alone also ends nested JSON.
+_PLACEHOLDER = re.compile(
+    r"\{\{[^{}]{0,80}(?:\}\})?|\{%[^%]{0,80}(?:%\})?|\$\{[^{}]{0,80}\}?|<%[^%]{0,80}(?:%>)?|<<[A-Za-z_]{1,80}>>"
+)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 def missing_words(name: str, text: str) -> tuple[str, ...]:
-    """The words of the role that the text does not hold as whole words, in the order of `NEEDS`."""
-    return tuple(word for word in NEEDS.get(name, ()) if not _holds(text, word))
+    """The words of the role that the text does not hold as whole words, in the order of `NEEDS`.
+
+    What stands in a comment tells a model nothing of its answer.
+    """
+    told = _COMMENT.sub("", text)
+    return tuple(word for word in NEEDS.get(name, ()) if not _holds(told, word))
 
 
 def placeholders(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_PLACEHOLDER.findall(text)))
+    """What looks like a template's, also in full-width characters, each with up to 80 characters beside it."""
+    return tuple(dict.fromkeys(_PLACEHOLDER.findall(unicodedata.normalize("NFKC", text))))
 
 
 def shortfalls(name: str, text: str) -> list[str]:

@@ -25,6 +25,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
+from gatekeeper.text import unseen
 from runs import tokens
 from runs.models import ApiToken
 from runs.models.token import Scope
@@ -55,6 +56,14 @@ class ReasonForm(forms.Form):
         widget=forms.TextInput(attrs={"class": "vTextField"}),
         help_text=gettext_lazy("Kept in the token's history."),
     )
+
+    def clean_reason(self) -> str:
+        reason: str = self.cleaned_data["reason"]
+        if codes := unseen(reason):
+            raise forms.ValidationError(
+                _("The reason holds characters that cannot be seen: %(codes)s.") % {"codes": codes[:200]}
+            )
+        return reason
 
 
 class ScopesField(forms.MultipleChoiceField):
@@ -100,7 +109,7 @@ class Step:
 
 
 def _change_scopes(token: ApiToken, given: dict[str, Any], by: User) -> tuple[str | None, Changed | None]:
-    return None, tokens.change_scopes(token.pk, given["scopes"], generation=given["generation"], by=by)
+    return tokens.change_scopes(token.pk, given["scopes"], generation=given["generation"], by=by)
 
 
 def _rotate(token: ApiToken, given: dict[str, Any], by: User) -> tuple[str | None, Changed | None]:
@@ -111,8 +120,8 @@ def _end_old_secret(token: ApiToken, given: dict[str, Any], _by: User) -> tuple[
     return None, tokens.end_old_secret(token.pk, generation=given["generation"])
 
 
-def _revoke(token: ApiToken, given: dict[str, Any], _by: User) -> tuple[str | None, Changed | None]:
-    return None, tokens.revoke(token.pk, generation=given["generation"])
+def _revoke(token: ApiToken, _given: dict[str, Any], _by: User) -> tuple[str | None, Changed | None]:
+    return None, tokens.revoke(token.pk)
 
 
 def _answers(token: ApiToken) -> bool:
@@ -127,7 +136,10 @@ STEPS = (
     Step(
         "scopes",
         gettext_lazy("Change scopes"),
-        gettext_lazy("What the token may do from now on. Its secret stays the same."),
+        gettext_lazy(
+            "What the token may do from now on. With fewer scopes its secret stays the same; a scope more makes a new "
+            "secret, which is shown once, and ends the old one at once."
+        ),
         ScopesForm,
         _change_scopes,
         _answers,

@@ -74,18 +74,30 @@ def create_token(name: str, scopes: Iterable[str], by: User | None = None) -> st
     return text
 
 
-def change_scopes(token_id: int, scopes: Iterable[str], *, generation: int, by: User) -> Changed | None:
-    """Give a token other scopes; None where it has them. Added ones must be `by`'s to grant. Raises `TokenRefused`."""
+def change_scopes(
+    token_id: int, scopes: Iterable[str], *, generation: int, by: User
+) -> tuple[str | None, Changed | None]:
+    """Give a token other scopes: the new secret, if one was made, and what changed, if anything did.
+
+    Added ones must be `by`'s to grant, and make a new secret, the only one from then on: somebody who may not hold
+    them may know the old one, having rotated the token while it had fewer. Raises `TokenRefused`.
+    """
     wanted = _checked(scopes)
     with transaction.atomic():
         token = _locked(token_id, generation)
         if set(wanted) == set(token.scopes):
-            return None
-        _check_grant([scope for scope in wanted if scope not in token.scopes], by)
+            return None, None
+        added = [scope for scope in wanted if scope not in token.scopes]
+        _check_grant(added, by)
         before, token.scopes = token.scopes, [scope for scope in Scope.values if scope in wanted]
+        text = _new_text() if added else None
+        if text is not None:
+            token.previous_used_at, token.last_used_at = token.last_used_at, None
+            token.digest, token.previous_digest, token.previous_ends_at = token_digest(text), None, None
         token.generation += 1
-        token.save(update_fields=["scopes", "generation"])
-    return Changed(_listed(before), _listed(token.scopes))
+        token.save()
+    after = _listed(token.scopes)
+    return text, Changed(_listed(before), f"{after}; secret {token.generation}" if text else after)
 
 
 def rotate(token_id: int, *, generation: int, by: User, grace: timedelta = timedelta(0)) -> tuple[str, Changed]:
@@ -116,10 +128,13 @@ def end_old_secret(token_id: int, *, generation: int) -> Changed:
     return Changed(before, "the old secret has ended")
 
 
-def revoke(token_id: int, *, generation: int) -> Changed:
-    """End a token for good. Its row stays: records name it. Raises `TokenRefused`."""
+def revoke(token_id: int) -> Changed:
+    """End a token for good, whatever others did to it meanwhile. Its row stays: records name it.
+
+    Raises `TokenRefused` where it was revoked before.
+    """
     with transaction.atomic():
-        token = _locked(token_id, generation)
+        token = _locked(token_id)
         token.revoked_at = datetime.now(UTC)
         token.previous_digest = token.previous_ends_at = None
         token.generation += 1
@@ -151,11 +166,11 @@ def _check_grant(scopes: Iterable[str], by: User | None) -> None:
         raise TokenRefused(f"You may not grant {_listed(missing)}: you do not hold it for everyone's runs yourself.")
 
 
-def _locked(token_id: int, generation: int) -> ApiToken:
-    """The row, locked, as the author of the change saw it."""
+def _locked(token_id: int, generation: int | None = None) -> ApiToken:
+    """The row, locked; with a generation, only as the author of the change saw it."""
     rows: QuerySet[ApiToken] = ApiToken.objects.select_for_update().filter(pk=token_id)
     token = rows.first()
-    if token is None or token.generation != generation:
+    if token is None or generation not in {None, token.generation}:
         raise StaleToken
     if token.revoked_at is not None:
         raise TokenRefused("The token was revoked; make a new one.")

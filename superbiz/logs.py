@@ -1,10 +1,12 @@
 """One logging set-up for every process: key=value lines on stderr."""
 
 import logging
+import re
 from typing import Any
 
 import structlog
 
+_SIGN_IN_LINK = re.compile(r"(/sign-in/)[A-Za-z0-9_-]{16,}")
 _SHARED_PROCESSORS: list[Any] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_logger_name,
@@ -19,6 +21,11 @@ _SHARED_PROCESSORS: list[Any] = [
 def _printable_keys(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
     """Libraries may log any key: logfmt refuses white space in one, and uvicorn repeats its message in colour."""
     return {"_".join(str(key).split()) or "_": value for key, value in event.items() if key != "color_message"}
+
+
+def _without_sign_in_links(_logger: Any, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """A link that was refused for another reason still signs in."""
+    return {key: _SIGN_IN_LINK.sub(r"\1…", value) if isinstance(value, str) else value for key, value in event.items()}
 
 
 def clients_mistakes_in_one_line(record: logging.LogRecord) -> bool:
@@ -60,7 +67,12 @@ def logging_config(*, process: str, debug: bool) -> dict[str, Any]:
             "logfmt": {
                 "()": structlog.stdlib.ProcessorFormatter,
                 "foreign_pre_chain": _SHARED_PROCESSORS,
-                "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, _printable_keys, renderer],
+                "processors": [
+                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                    _printable_keys,
+                    _without_sign_in_links,
+                    renderer,
+                ],
             }
         },
         # The handler has a level too: some libraries set their own loggers to DEBUG when they are imported.

@@ -9,9 +9,11 @@ from django.views.generic import RedirectView
 from audit.streams import run_events
 from superbiz import health
 from superbiz.api import api, no_such_endpoint
+from superbiz.password import change_password
 from superbiz.signin import sign_in_link
 
 urlpatterns = [
+    path("admin/password_change/", change_password),
     path("admin/", admin.site.urls),
     path("api/runs/<str:run_id>/events", run_events),
     path("api/", api.urls),

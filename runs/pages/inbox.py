@@ -186,10 +186,10 @@ def _place(cursor: str) -> tuple[datetime, int]:
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
         at, _space, row_id = text.partition(" ")
-        place = datetime.fromisoformat(at), int(row_id)
-    except (ValueError, binascii.Error) as error:
+        place = datetime.fromisoformat(at).astimezone(UTC), int(row_id)
+    except (ValueError, OverflowError, binascii.Error) as error:
         raise BadCursor from error
-    if place[0].tzinfo is None or not 0 < place[1] < 2**63 or len(cursor) > 100:
+    if not 0 < place[1] < 2**63 or len(cursor) > 100:
         raise BadCursor
     return place
 

@@ -89,6 +89,8 @@ def test_the_figures_are_on_the_rules_pages_and_link_to_the_runs(client: Client)
     assert other.id not in shadow
     assert other.id in client.get(f"/rules/{GK007}/runs/").content.decode()
     assert client.get(f"/rules/{GK007}/runs/?day=x").status_code == 404
+    for day in ("9999-12-31", "0001-01-01"):
+        assert client.get(f"/rules/{GK007}/runs/?day={day}").status_code == 200
     assert client.get("/rules/GK404_NONE/usage/").status_code == 404
 
 

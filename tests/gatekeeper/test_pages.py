@@ -288,5 +288,7 @@ def test_two_sets_are_compared_by_address(client: Client, query: str, status: in
 def test_no_address_is_an_error_of_the_server(client: Client) -> None:
     for path in ("ruleproposal/x/change/", "ruleproposal/99999999999999999999/change/", "ruleset/x/change/"):
         text_of(client, path, 404)
+    for model in ("ruleproposal", "ruleset"):
+        text_of(client, f"{model}/{'0' * 12}{'9' * 5000}/change/", 404)
     text_of(client, "ruleset/number/99999999999999999999/", 404)
     text_of(client, "ruleset/?page=x")

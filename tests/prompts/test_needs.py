@@ -84,6 +84,12 @@ CASES = [
     ),
     Case("a placeholder", ROUTER + "{{ query }}", placeholders=("{{ query }}",), sentences=1),
     Case("shell and template", ROUTER + "${NAME} {% if x %}", placeholders=("${NAME}", "{% if x %}"), sentences=1),
+    Case("over two lines", ROUTER + "{{\nx}}", placeholders=("{{\nx}}",), sentences=1),
+    Case("never closed", ROUTER + "{{" + "x" * 81, placeholders=("{{" + "x" * 80,), sentences=1),
+    Case("full width", ROUTER + "｛｛x｝｝", placeholders=("{{x}}",), sentences=1),
+    Case("another template", ROUTER + "<%= x %> <<name>>", placeholders=("<%= x %>", "<<name>>"), sentences=1),
+    Case("its words in a comment", f"<!-- {ROUTER} -->", missing=NEEDS["intent_router"], sentences=1),
+    Case("its words in an open comment", f"<!-- {ROUTER}", missing=NEEDS["intent_router"], sentences=1),
     Case("JSON is no placeholder", ROUTER + '{"a": {"b": 1}} $.no_evidence'),
     Case("too long", ROUTER + "x" * 8_000, sentences=1),
     Case(

@@ -104,8 +104,13 @@ def test_who_may_not_grant_a_scope_cannot_learn_a_secret_that_has_it(operator: U
         rotate(token.pk, generation=1, by=operator)
     with pytest.raises(TokenRefused, match="reasoning:read"):
         change_scopes(TokenFactory(secret="b").pk, ["runs:read", "reasoning:read"], generation=1, by=operator)
-    assert change_scopes(token.pk, ["runs:read"], generation=1, by=operator) is not None
-    assert rotate(token.pk, generation=2, by=operator)[0].startswith("sbz_")
+    assert change_scopes(token.pk, ["runs:read"], generation=1, by=operator)[0] is None
+    learned, _ = rotate(token.pk, generation=2, by=operator, grace=HOUR)
+    assert calls_with(learned) == 200
+    root = UserFactory.create(is_superuser=True)
+    fresh, _ = change_scopes(token.pk, ["runs:read", "reasoning:read"], generation=3, by=root)
+    assert fresh is not None
+    assert (calls_with(learned), calls_with(fresh)) == (401, 200)
 
 
 def test_a_change_is_made_on_the_token_that_its_author_saw(operator: User) -> None:
@@ -115,19 +120,25 @@ def test_a_change_is_made_on_the_token_that_its_author_saw(operator: User) -> No
         lambda: rotate(token.pk, generation=1, by=operator),
         lambda: change_scopes(token.pk, ["runs:read", "chat:write"], generation=1, by=operator),
         lambda: end_old_secret(token.pk, generation=1),
-        lambda: revoke(token.pk, generation=1),
     ):
         with pytest.raises(TokenRefused, match="meanwhile"):
             late()
 
 
+def test_a_token_can_be_revoked_whatever_others_did_to_it_meanwhile(client: Client) -> None:
+    token = TokenFactory(secret="old")
+    secret = secret_in(client.post(f"{BASE}{token.pk}/rotate/", given(grace="1d")))
+    client.post(f"{BASE}{token.pk}/revoke/", given(generation=1))
+    assert (calls_with("old"), calls_with(secret)) == (401, 401)
+
+
 def test_a_revoked_token_stays_revoked(operator: User) -> None:
     token = TokenFactory()
-    revoke(token.pk, generation=1)
+    revoke(token.pk)
     for late in (
         lambda: rotate(token.pk, generation=2, by=operator),
         lambda: change_scopes(token.pk, ["chat:write"], generation=2, by=operator),
-        lambda: revoke(token.pk, generation=2),
+        lambda: revoke(token.pk),
     ):
         with pytest.raises(TokenRefused, match="revoked"):
             late()
@@ -184,12 +195,12 @@ def test_scopes_change_and_the_history_tells_before_and_after(client: Client) ->
     token = TokenFactory(secret="s3cret", scopes=["alerts:write"])
     address = f"{BASE}{token.pk}/scopes/"
     assert 'value="alerts:write" ' in client.get(address).content.decode()
-    client.post(address, given(scopes=["runs:read", "alerts:write"]))
-    assert calls_with("s3cret") == 200
+    secret = secret_in(client.post(address, given(scopes=["runs:read", "alerts:write"])))
+    assert (calls_with("s3cret"), calls_with(secret)) == (401, 200)
     client.post(address, given(generation=2, scopes=["alerts:write"]))
-    assert calls_with("s3cret") == 403
+    assert calls_with(secret) == 403
     assert history_of(token) == [
-        "Scopes: alerts:write → alerts:write, runs:read. Reason: the dashboard needs it",
+        "Scopes: alerts:write → alerts:write, runs:read; secret 2. Reason: the dashboard needs it",
         "Scopes: alerts:write, runs:read → alerts:write. Reason: the dashboard needs it",
     ]
     late = client.post(address, given(generation=2, scopes=["runs:read"]))
@@ -218,6 +229,13 @@ def test_an_old_secret_lives_on_for_its_grace_and_can_be_ended(client: Client) -
     assert "works; so does its old secret" in client.get(f"{BASE}?state=rotating").content.decode()
     client.post(f"{BASE}{token.pk}/end-old-secret/", given(generation=2))
     assert (calls_with("old"), calls_with(secret)) == (401, 200)
+
+
+def test_a_reason_can_be_seen(client: Client) -> None:
+    token = TokenFactory(secret="s3cret")
+    answer = client.post(f"{BASE}{token.pk}/revoke/", given(reason="why \u202eyhw"))
+    assert "cannot be seen: U+202E" in answer.content.decode()
+    assert calls_with("s3cret") == 200
 
 
 def test_a_revoked_token_is_refused_and_stays_on_record(client: Client) -> None:

@@ -191,6 +191,36 @@ def test_the_page_says_how_long_and_how_to_be_unlocked(casey: User, door: str, c
     assert "unsafe" not in page["Content-Security-Policy"]
 
 
+def test_wrong_old_passwords_count_where_a_password_is_changed(casey: User) -> None:
+    browser = Client(REMOTE_ADDR="192.0.2.1")
+    browser.force_login(casey)
+
+    def change(old: str) -> int:
+        new = "another-word-77"
+        wish = {"old_password": old, "new_password1": new, "new_password2": new}
+        return browser.post("/admin/password_change/", wish).status_code
+
+    assert [change(f"guess {number}") for number in range(5)] == [200] * 4 + [429]
+    assert change(PASSWORD) == 429
+    assert enter(DOORS[0], PASSWORD) == 429
+    call_command("axes_reset_username", "casey")
+    assert change(PASSWORD) == 302
+    assert enter(DOORS[0], "another-word-77") == 302
+
+
+def test_who_has_no_password_cannot_guess_one(casey: User) -> None:
+    casey.set_unusable_password()
+    casey.save()
+    browser = Client()
+    browser.force_login(casey)
+    assert browser.get("/admin/password_change/").status_code == 200
+    assert "was entered incorrectly" in browser.post("/admin/password_change/", {"old_password": "x"}).content.decode()
+
+
+def test_a_stranger_comes_to_the_sign_in_page_first() -> None:
+    assert Client().get("/admin/password_change/").status_code == 302
+
+
 def test_others_come_in_meanwhile_and_casey_from_elsewhere(casey: User) -> None:
     User.objects.create_user("robin", password=PASSWORD)
     lock_out("/sign-in/")
