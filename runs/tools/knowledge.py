@@ -1,5 +1,6 @@
 """`lookup_knowledge`: passages of runbooks and other written knowledge."""
 
+import re
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,6 +16,11 @@ from runs.tools.redaction import clean
 MAX_TOP_K = 8
 SPAN_CHARS = 300
 RECORDED_DOCUMENTS = 10
+# A line that is no continuation of the one before, one that needs none, and one that has none.
+_BEGINS = re.compile(r"\s*(?:[-*+>|]\s|\d+[.)]\s|#{1,6}\s|\||```|~~~)")
+_ENDS = re.compile(r"[.!?:;。！？：；]\W*$")
+_ALONE = re.compile(r"\s*(?:#{1,6}\s|\||```|~~~|-{3,}\s*$)")
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]")
 SEEN_IN_RUN = "SEEN_IN_RUN"
 SEEN_IN_SESSION = "SEEN_IN_SESSION"
 
@@ -139,13 +145,36 @@ def _row(hit: Hit, query: str, *, short: bool) -> dict[str, Any]:
 
 
 def matched_span(text: str, query: str) -> str:
-    """The line of `text` that shares most words with the query, verbatim and bounded; the first where none does."""
+    """The line of `text` that shares most words with the query, verbatim and bounded; the first where none does.
+
+    A line that goes on in the next, as wrapped prose does, is taken with it: half a sentence may say something else.
+    """
     asked = set(query_words(query))
-    lines = [line.strip() for line in text.split("\n") if line.strip(" \t`#-*")]
-    if not lines:
+    passages = [passage for passage in _passages(text) if passage.strip(" \t`#-*")]
+    if not passages:
         return text.strip()[:SPAN_CHARS]
-    best = max(lines, key=lambda line: len(asked.intersection(words(line))))
-    return best[:SPAN_CHARS]
+    best = max(passages, key=lambda passage: len(asked.intersection(words(passage))))
+    return best if len(best) <= SPAN_CHARS else _whole_sentences(best)
+
+
+def _passages(text: str) -> list[str]:
+    """The lines of a text, those joined that are one sentence over several lines."""
+    passages: list[str] = []
+    open_end = False
+    for line in text.split("\n"):
+        if open_end and line.strip() and not _BEGINS.match(line):
+            passages[-1] += f"\n{line.rstrip()}"
+        else:
+            passages.append(line.strip())
+        open_end = bool(line.strip()) and not _ENDS.search(line) and not _ALONE.match(line)
+    return passages
+
+
+def _whole_sentences(passage: str) -> str:
+    """The beginning of a passage, to the end of its last sentence that fits; cut where the first one does not."""
+    begun = passage[:SPAN_CHARS]
+    ends = [found.end() for found in _SENTENCE_END.finditer(begun)]
+    return begun[: ends[-1]].rstrip() if ends else begun
 
 
 def _head(query: KnowledgeQuery, found: SearchResult) -> dict[str, Any]:

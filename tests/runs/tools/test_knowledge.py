@@ -91,6 +91,12 @@ async def test_nothing_found_says_how_much_was_searched(query: str) -> None:
         ("No word here.\nNor here.", "No word here."),
         ("---\n```\nraise it\n```", "raise it"),
         ("###", "###"),
+        ("- Raise the pool size\n  and restart.\n- Or not.", "- Raise the pool size\n  and restart."),
+        ("Raise the pool\nsize now.\nThen wait.", "Raise the pool\nsize now."),
+        ("## Raise the pool size\nIt is small.", "## Raise the pool size"),
+        ("| pool | size |\n| raise | pool size |", "| raise | pool size |"),
+        (f"Raise the pool size. {'Then wait. ' * 40}", f"Raise the pool size. {'Then wait. ' * 25}".strip()),
+        ("raise " + "x" * 400, "raise " + "x" * 294),
     ],
 )
 def test_the_matched_span_is_a_verbatim_line(text: str, span: str) -> None:
