@@ -168,6 +168,12 @@ class _Ground:
         return fidelity.fault(sentence, fidelity.Ground(self.material.claims, self.given), before)
 
 
+def _closed(kept: str) -> str:
+    """A text of which only the beginning was kept ends in a full stop."""
+    said = kept.strip()
+    return f"{said[:-1]}{'。' if said[-1] == '；' else '.'}" if said.endswith((";", "；")) else said
+
+
 def _own_or_none(text: str, ground: _Ground, what: str, dropped: list[str]) -> str | None:
     """Those sentences of the composer's own text that hold against all allowed claims; None where none does.
 
@@ -180,7 +186,7 @@ def _own_or_none(text: str, ground: _Ground, what: str, dropped: list[str]) -> s
             kept.append(sentence)
         else:
             dropped.append(f"{what}_{fault}")
-    said = "".join(kept).strip()
+    said = _closed("".join(kept))
     if not said:
         return None
     claims = ground.material.claims
@@ -282,7 +288,7 @@ def release_talk(query: str, reply: str, given: Iterable[str], *, limitations: I
             dropped.append("TALK_STATES_FACT")
         else:
             kept.append(sentence)
-    text = "".join(kept).strip()
+    text = _closed("".join(kept))
     if not text:
         return None
     result = _result(query, conclusion=text, scope=TALK_SCOPE, low=False, limitations=list(limitations))

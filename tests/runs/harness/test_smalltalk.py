@@ -70,3 +70,13 @@ def test_the_offline_model_s_own_talk_is_whole(query: str) -> None:
     released = release_talk(query, reply, (query,))
     assert released is not None
     assert (released.result.conclusion, released.dropped) == (reply, ())
+
+
+@pytest.mark.parametrize(
+    ("reply", "kept"),
+    [("I can look it up; the database is down.", "I can look it up."), ("我可以查；数据库宕机了。", "我可以查。")],
+)
+def test_what_is_left_of_a_sentence_ends_in_a_full_stop(reply: str, kept: str) -> None:
+    released = release_talk("hello", reply, ("hello",))
+    assert released is not None
+    assert released.result.conclusion == kept
