@@ -57,7 +57,8 @@ def _subject(row: RunRow, address: str, *, reasons: bool) -> str:
     detail = f' <bdi class="runs-detail">{escape(row.detail)}</bdi>' if row.detail else ""
     mark = f' <span class="tag">{escape(_("rehearsal"))}</span>' if row.rehearsal else ""
     if row.again:
-        mark += f' <span class="tag">{escape(_("run again"))}</span>'
+        again = escape(_("run again"))
+        mark += f' <span class="tag">{again}</span>'
     if row.floor_lowered:
         lowered = escape(_("floor of safety lowered"))
         mark += f' <span class="tag tag-bad">{lowered}</span>'
