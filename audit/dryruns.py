@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext_lazy as _
 
+from audit.dryrunlimit import make_room
 from audit.models import RunPrompt
 from audit.pages.removed import Removed, left_out
 from prompts.actions import NotFit, PromptError
@@ -62,18 +64,22 @@ def candidates(caller: Caller, prompt: str) -> QuerySet[DiagnosisRun]:
 def start(version: PromptVersion, scene: Scene, by: User) -> str:
     """Queue the rehearsal, and on an incident the one beside it. Returns the id of the first.
 
-    Raises `prompts.actions.PromptError` where the version may not run, or nothing is active to compare it with.
+    Raises `prompts.actions.PromptError` where the version may not run, or nothing is active to compare it with;
+    `audit.dryrunlimit.TooManyDryRuns` where there is no room for it now.
     """
     if reasons := shortfalls(version.prompt_id, version.text):
         raise NotFit(version, reasons)
     current = version.prompt.newest_activation()
     if current is None:
         raise PromptError(str(_("No version of this prompt is active.")))
-    beside = scene.of_run
-    if beside is None:
-        active = {version.prompt_id: current.version.number}
-        beside = rehearse(scene, active, by=by, title=f"Dry-run: {current.version.label}, to compare")
-    return rehearse(scene, {version.prompt_id: version.number}, by=by, title=f"Dry-run: {version.label}", beside=beside)
+    with transaction.atomic():
+        make_room(by, runs=1 if scene.of_run else 2)
+        beside = scene.of_run
+        if beside is None:
+            active = {version.prompt_id: current.version.number}
+            beside = rehearse(scene, active, by=by, title=f"Dry-run: {current.version.label}, to compare")
+        tried = {version.prompt_id: version.number}
+        return rehearse(scene, tried, by=by, title=f"Dry-run: {version.label}", beside=beside)
 
 
 def dry_runs_of(caller: Caller, version: PromptVersion) -> QuerySet[DiagnosisRun]:

@@ -2,6 +2,8 @@
 
 One task for a preview. It claims the row, writes after each batch how far it is, and ends it. A worker that is killed
 leaves a row whose last sign grows old: `is_lost` says so, and nobody waits for it.
+
+Previews are worked off where runs are: of those that wait or go on a person has two, and everybody together a few.
 """
 
 from collections.abc import Sequence
@@ -9,8 +11,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 
 import structlog
+from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Count, F, QuerySet
 from django.utils.translation import gettext as _
 
@@ -34,6 +37,8 @@ SIZES = (100, 1000)
 BATCH = 50
 LOST_AFTER = timedelta(seconds=30)
 KEPT_FOR = timedelta(days=30)
+OWN_AT_ONCE = 2
+SHARE_OF_WORKER = 8
 NOT_JUDGED = "NOT_JUDGED"
 _READ = ("id", "intent", "query", "subject", "self_evaluation", "published_result", "release_decision")
 
@@ -41,33 +46,75 @@ _READ = ("id", "intent", "query", "subject", "self_evaluation", "published_resul
 # ---- starting ---------------------------------------------------------------------------------------------------
 
 
+class TooManyPreviews(Exception):
+    """The text says of what there is too much, and when there will be room."""
+
+
+def share() -> int:
+    """How many previews, waiting or worked off, there may be at once: an eighth of the runs that one worker takes."""
+    return max(1, int(settings.SUPERBIZ.worker_concurrency) // SHARE_OF_WORKER)
+
+
 def start(proposal: RuleProposal, size: int, by: User) -> RulePreview:
     """The row of a preview that waits for `work`; one of the same that goes on already, where there is one.
 
-    Raises `gatekeeper.rulesets.RuleSetError`.
+    Raises `gatekeeper.rulesets.RuleSetError`, and `TooManyPreviews` where there is no room for another.
     """
     now = datetime.now(UTC)
     RulePreview.objects.filter(created_at__lt=now - KEPT_FOR).delete()
     base = rulesets.newest_row()
     after = put_on(rulesets.state_of(base), Changes.model_validate(proposal.changes))
     document = rules_document(after.settings)
-    same = open_previews(proposal).filter(size=size, base_number=base.number, rules=document, requested_by=by).first()
-    return same or RulePreview.objects.create(
-        proposal=proposal,
-        base_number=base.number,
-        rules=document,
-        size=size,
-        requested_by=by,
-        created_at=now,
-        beat_at=now,
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('audit.previews'))")
+        _give_up_lost()
+        mine = previews_going().filter(proposal=proposal, base_number=base.number, requested_by=by)
+        if same := mine.filter(size=size, rules=document).first():
+            return same
+        _make_room(by)
+        return RulePreview.objects.create(
+            proposal=proposal,
+            base_number=base.number,
+            rules=document,
+            size=size,
+            requested_by=by,
+            created_at=now,
+            beat_at=now,
+        )
+
+
+def previews_going() -> QuerySet[RulePreview]:
+    """Those that wait or go on, and whose worker was heard of lately; newest first."""
+    return _unfinished().filter(beat_at__gt=datetime.now(UTC) - LOST_AFTER).order_by("-id")
+
+
+def _unfinished() -> QuerySet[RulePreview]:
+    return RulePreview.objects.filter(status__in=(Status.QUEUED, Status.RUNNING))
+
+
+def _give_up_lost() -> None:
+    """End those that nobody waits for, so that no worker takes them up after all, beside those counted here."""
+    now = datetime.now(UTC)
+    _unfinished().filter(beat_at__lte=now - LOST_AFTER).update(
+        status=Status.FAILED, error=_("Nothing was heard of its worker."), finished_at=now
     )
 
 
-def open_previews(proposal: RuleProposal) -> QuerySet[RulePreview]:
-    """Those that wait or go on, and whose worker was heard of lately."""
-    return proposal.previews.filter(
-        status__in=(Status.QUEUED, Status.RUNNING), beat_at__gt=datetime.now(UTC) - LOST_AFTER
-    )
+def _make_room(by: User) -> None:
+    """Raises `TooManyPreviews`. Behind the lock, without lost ones."""
+    going = _unfinished()
+    own, every = going.filter(requested_by=by).count(), going.count()
+    if own >= OWN_AT_ONCE:
+        raise TooManyPreviews(
+            _("You try %(count)d changes on past runs already. Start another try when one of them has ended.")
+            % {"count": own}
+        )
+    if every >= share():
+        raise TooManyPreviews(
+            _("%(count)d changes are tried on past runs already. Start yours when one of them has ended.")
+            % {"count": every}
+        )
 
 
 def is_open(preview: RulePreview) -> bool:
@@ -80,9 +127,7 @@ def is_lost(preview: RulePreview) -> bool:
 
 
 def give_up(preview: RulePreview, why: str) -> None:
-    RulePreview.objects.filter(pk=preview.pk, status__in=(Status.QUEUED, Status.RUNNING)).update(
-        status=Status.FAILED, error=why[:300], finished_at=datetime.now(UTC)
-    )
+    _unfinished().filter(pk=preview.pk).update(status=Status.FAILED, error=why[:300], finished_at=datetime.now(UTC))
 
 
 # ---- the work ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_safe
 
+from audit.dryrunlimit import OWN_AT_ONCE, TooManyDryRuns, dry_runs_going
 from audit.dryruns import candidates, compare, dry_runs_of, fits, start
 from audit.promptuse import RUNS_SHOWN, runs_of, use_of
 from audit.views.page import for_people_with, listed, person_of, run_or_404
@@ -93,7 +94,8 @@ def prompt_dry_run(request: HttpRequest, caller: Caller, name: str, number: int)
     asks = not fits(name).alerts
     on_incident = IncidentForm(request.POST if "incident" in request.POST else None, asks=asks)
     on_run = PastRunForm(request.POST if "run" in request.POST else None, initial={"run": request.GET.get("run", "")})
-    error = ""
+    error, going = "", []
+    status = 422 if request.method == "POST" else 200
     if request.method == "POST":
         try:
             scene = _scene(caller, name, on_incident, on_run)
@@ -101,13 +103,17 @@ def prompt_dry_run(request: HttpRequest, caller: Caller, name: str, number: int)
                 return redirect("dry_run", run_id=start(version, scene, person_of(request)))
         except (PromptError, NoSuchIncident, _Unfit) as wrong:
             error = str(wrong)
+        except TooManyDryRuns as full:
+            error, status, going = str(full), 429, listed(dry_runs_going(caller), CHOICE)
     return _page(
         request,
         "prompts/dry_run_start.html",
         _("Dry-run of %(label)s") % {"label": version.label},
-        status=422 if request.method == "POST" else 200,
+        status=status,
         prompt=version.prompt,
         version=version,
+        own_at_once=OWN_AT_ONCE,
+        going=going,
         current=version.prompt.newest_activation(),
         lacks=shortfalls(name, version.text),
         on_incident=on_incident,

@@ -116,28 +116,32 @@ def rule_previews(request: HttpRequest, _caller: Caller, proposal_id: int) -> Ht
     proposal = RuleProposal.objects.filter(pk=min(proposal_id, LARGEST_ID)).first()
     if proposal is None:
         raise Http404(_("There is no such proposal."))
-    form, error = SizeForm(request.POST or None), ""
+    form, error, going = SizeForm(request.POST or None), "", []
+    status = 422 if request.method == "POST" else 200
     if request.method == "POST" and form.is_valid():
         try:
             return redirect("rule_preview", _begun(proposal, form.cleaned_data["size"], request).pk)
         except RuleSetError as wrong:
             error = str(wrong)
+        except impact.TooManyPreviews as full:
+            error, status = str(full), 429
+            going = [preview_view(one) for one in impact.previews_going().select_related("requested_by")]
     earlier = proposal.previews.select_related("requested_by").order_by("-id")[:EARLIER]
     words: dict[str, Any] = {
         "proposal": proposal,
         "form": form,
         "error": error,
+        "going": going,
         "sizes": impact.SIZES,
         "previews": [preview_view(preview) for preview in earlier],
     }
     part = target_of(request) == "rule-previews"
-    status = 422 if request.method == "POST" else 200
     title = _("Try it on past runs")
     return _page(request, "parts/previews" if part else "previews", title, status=status, **words)
 
 
 def _begun(proposal: RuleProposal, size: int, request: HttpRequest) -> RulePreview:
-    """Raises `RuleSetError`."""
+    """Raises `RuleSetError`, `impact.TooManyPreviews`."""
     preview = impact.start(proposal, size, person_of(request))
     waiting = preview.status == RulePreview.Status.QUEUED
     if waiting and not hand_over(preview_rules, preview.pk):

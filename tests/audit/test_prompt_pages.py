@@ -6,15 +6,19 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
+from pytest_django.fixtures import Settings
 
-from audit.dryruns import compare
+from audit.dryrunlimit import TooManyDryRuns
+from audit.dryruns import compare, start
 from audit.models import RunPrompt
 from audit.promptuse import VersionUse, use_of
 from prompts.actions import do_activate, save_version, sync_shipped
 from prompts.models import Prompt, PromptVersion
 from runs.access import Caller
 from runs.models import DiagnosisRun
+from runs.rehearsals import scene_of_run
 from tests.audit.selfevaluations import CLAIM, evaluation
+from tests.audit.turns import answer_after
 from tests.factories import RunFactory, SessionFactory, UserFactory, published
 
 pytestmark = pytest.mark.django_db
@@ -190,6 +194,79 @@ def test_an_unfit_version_is_not_tried(client: Client, second: PromptVersion, an
     assert "Try it" not in client.get(address).content.decode()
     assert client.post(address, {"incident": INCIDENT}).status_code == 422
     assert not DiagnosisRun.objects.exists()
+
+
+# ---- how many go on at once -------------------------------------------------------------------------------------
+
+
+def ended(**which: Any) -> None:
+    """What was started of them was cancelled."""
+    DiagnosisRun.objects.filter(**which).update(
+        status="CANCELLED", outcome="CANCELLED", cancel_reason="USER_REQUESTED", safe_content={"headline": "x"},
+        finished_at="2026-01-31T09:00:00Z",
+    )  # fmt: skip
+
+
+def test_a_third_dry_run_of_a_person_waits_for_an_end_and_the_refusal_links_those_that_go_on(client: Client) -> None:
+    address = f"{BASE}versions/2/dry-run/"
+    going = [client.post(address, {"incident": INCIDENT})["Location"] for _ in range(2)]
+    refused = client.post(address, {"incident": INCIDENT})
+    text = refused.content.decode()
+    assert refused.status_code == 429
+    assert "You have 2 dry-runs that go on still" in text
+    assert all(f'href="{location}"' in text.partition("Try it on the incident")[0] for location in going)
+    assert DiagnosisRun.objects.count() == 4
+    # The version's own run has ended, the one to compare with has not.
+    ended(rehearsal__prompts={"chat_verifier": 2})
+    assert client.post(address, {"incident": INCIDENT}).status_code == 429
+    ended()
+    assert client.post(address, {"incident": INCIDENT}).status_code == 302
+
+
+def prompt_admin() -> User:
+    user: User = UserFactory.create(is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="change_prompt"))
+    return user
+
+
+def test_all_dry_runs_together_take_a_quarter_of_a_worker(second: PromptVersion) -> None:
+    address = f"{BASE}versions/2/dry-run/"
+    people = [client_of(prompt_admin()) for _ in range(5)]
+    answers = [person.post(address, {"incident": INCIDENT}) for person in people]
+    assert [answer.status_code for answer in answers] == [302, 302, 302, 302, 429]
+    text = answers[-1].content.decode()
+    assert "8 runs go on, and there is room for 8" in text
+    assert not any(answer["Location"] in text for answer in answers[:-1])
+    # A past run beside it is no load: one more run than there is room for all the same.
+    past = RunFactory(success=True)
+    assert people[4].post(address, {"run": past.id}).status_code == 429
+    ended(requested_by__isnull=False, rehearsal__prompts={"chat_verifier": 2})
+    assert people[4].post(address, {"run": past.id}).status_code == 302
+
+
+def test_real_runs_take_no_room_of_dry_runs(client: Client, anna: User) -> None:
+    for _ in range(9):
+        RunFactory.create(running=True, requested_by=anna)
+    assert client.post(f"{BASE}versions/2/dry-run/", {"incident": INCIDENT}).status_code == 302
+
+
+def test_a_worker_that_takes_one_run_at_a_time_leaves_room_for_one_dry_run(client: Client, settings: Settings) -> None:
+    settings.SUPERBIZ = settings.SUPERBIZ.model_copy(update={"worker_concurrency": 1})
+    answers = [client.post(f"{BASE}versions/2/dry-run/", {"incident": INCIDENT}).status_code for _ in range(2)]
+    assert answers == [302, 429]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_starts_a_dry_run_waits_until_those_before_are_counted(second: PromptVersion, anna: User) -> None:
+    scene = scene_of_run(RunFactory.create(success=True))
+
+    def third() -> str:
+        try:
+            return start(second, scene, anna)
+        except TooManyDryRuns as full:
+            return str(full)
+
+    assert "You have 2 dry-runs" in answer_after(lambda: [start(second, scene, anna) for _ in range(2)], third)
 
 
 # ---- comparing --------------------------------------------------------------------------------------------------

@@ -160,6 +160,16 @@ def test_a_preview_begins_on_the_proposals_page_and_is_worked_off_by_a_task(clie
     assert client.post(f"/rule-proposals/{proposal.pk}/previews/", {"size": "7"}).status_code == 422
 
 
+def test_a_third_preview_is_refused_on_the_page_which_links_those_that_go_on(client: Client, anna: User) -> None:
+    going = [impact.start(stricter(anna), size, anna) for size in impact.SIZES]
+    answer = client.post(f"/rule-proposals/{stricter(anna).pk}/previews/", {"size": "100"})
+    text = answer.content.decode()
+    assert answer.status_code == 429
+    assert "You try 2 changes on past runs already." in text
+    assert all(f'href="/rule-previews/{preview.pk}/"' in text for preview in going)
+    assert RulePreview.objects.count() == 2
+
+
 def test_a_preview_shows_its_progress_and_asks_again_until_it_is_over(client: Client, anna: User) -> None:
     told_run()
     preview = impact.start(stricter(anna), 100, anna)
