@@ -38,6 +38,9 @@ def _run(argv: list[str]) -> None:
             from superbiz.bootstrap import prepare_for
 
             prepare_for(words[0])
+        else:
+            # The servers' owner has told more of the environment than this process began with.
+            load_env_or_exit.cache_clear()
         execute(argv)
 
 

@@ -119,7 +119,7 @@ class EmbeddedServers:
     def __init__(
         self, env: Env, record: ProcessRecord, *, postgres_options: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        self._places = Places(env.var)
+        self._places, self._port = Places(env.var), env.port
         self.record = record
         self._postgres = env.database_url is None
         self._valkey = env.redis_url is None
@@ -152,6 +152,7 @@ class EmbeddedServers:
                     "pid": os.getpid(),
                     "database_url": self._places.database_url() if self._postgres else None,
                     "redis_url": self._places.redis_url() if self._valkey else None,
+                    "port": self._port,
                 }
             )
         )
@@ -230,6 +231,9 @@ def _join(env: Env, places: Places) -> Addresses:
                 raise ServiceError(
                     f"The servers running under {places.var} were started with {missing} set; set it here too."
                 )
+            # The addresses of pages that a command prints are those of the instance that serves here.
+            if not os.environ.get("PORT"):
+                os.environ["PORT"] = str(told["port"])
             return Addresses(database_url, redis_url)
         time.sleep(0.05)
     raise ServiceError(f"Another process is starting or stopping the servers under {places.var}; try again.")

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.superbiz.instance import Instance, Up, free_port, processes_of, running, wait_until_gone
+from tests.superbiz.instance import BASE_DIR, Instance, Up, free_port, processes_of, running, wait_until_gone
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +75,16 @@ def test_a_command_in_another_terminal_uses_the_running_servers(up: Up) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "admin"
     assert up.instance.recorded_pids() == before
+
+
+def test_a_diagnosis_beside_it_reads_the_sources_that_the_command_names(up: Up) -> None:
+    incident = BASE_DIR / "eval" / "incidents" / "cpu-red-herring"
+    done = up.instance.manage(
+        "diagnose", str(incident / "alert.json"), SUPERBIZ_RECORDED_EVIDENCE=str(incident / "evidence"), PORT=""
+    )
+    assert done.returncode == 0, done.stderr
+    assert "due to lock timeout" in " ".join(done.stdout.split())
+    assert f"http://127.0.0.1:{up.instance.port}/runs/" in done.stdout
 
 
 def test_a_second_up_on_the_same_folder_is_one_line(up: Up) -> None:

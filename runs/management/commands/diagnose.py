@@ -27,14 +27,18 @@ BODY_LIMIT = 1024 * 1024
 LOOK_EVERY_S = 0.2
 CANCEL_WAIT_S = 8.0
 CANCELLED_BY_KEY = 130
+MEANS = frozenset(
+    "prometheus_url alertmanager_url loki_url elasticsearch_url log_dir mysql_url mcp_config recorded_evidence".split()
+)
 EXIT_CODES = {RunStatus.SUCCESS: 0, RunStatus.DEGRADED: 3, RunStatus.FAILED: 1, RunStatus.CANCELLED: CANCELLED_BY_KEY}
 
 
 class Command(BaseCommand):
     help = (
         "Diagnose one alert payload (Alertmanager's webhook body, or a single alert) and print the report. Exit code: "
-        "0 released, 3 withheld, 1 failed, 130 cancelled, 2 bad input. Workers that serve take the run; else it is "
-        "driven here. Ctrl-C cancels it."
+        "0 released, 3 withheld, 1 failed, 130 cancelled, 2 bad input. Workers that serve take the run; where there "
+        "are none, or this command is given a model or evidence sources of its own, it is driven here. Ctrl-C "
+        "cancels it."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -42,7 +46,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         notice = read_payload(options["file"])
-        served = _workers_serve()
+        served = not _own_means() and _workers_serve()
         hand_over = tasks.enqueue if served else _keep
         # A person who asks again wants another run, not the last one.
         sender = intake.Sender(source=Alert.Source.CLI, trigger=Trigger.MANUAL, window=timedelta(0))
@@ -81,6 +85,11 @@ def _as_notice(value: Any) -> Any:
     if isinstance(value, dict) and "alerts" not in value and "labels" in value:
         return {"alerts": [value]}
     return value
+
+
+def _own_means() -> bool:
+    """Whether the environment of this command names a model or sources: those of the workers may be others."""
+    return any(name in MEANS or name.startswith("llm") for name in settings.SUPERBIZ.model_fields_set)
 
 
 def _workers_serve() -> bool:
