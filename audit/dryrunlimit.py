@@ -40,7 +40,7 @@ def make_room(by: AbstractBaseUser, runs: int) -> None:
     if own >= OWN_AT_ONCE:
         raise TooManyDryRuns(
             _(
-                "You have %(count)d dry-runs that go on still, and nobody has more at once."
+                "%(count)d of your dry-runs go on still, and nobody may have more at once."
                 " Start another when one of them has ended or was cancelled."
             )
             % {"count": own}

@@ -19,7 +19,15 @@ from audit.hub import ReaderDropped
 from audit.pages.rowhtml import rows_html
 from audit.pages.timeline import timeline_row, wait_before
 from audit.pages.timelinequery import TimelineFilter, passes, read_filter
-from audit.streams import HEARTBEAT_S, RECONNECT_MS, STREAM_HEADERS, drop_slow_readers, follow, position_of
+from audit.streams import (
+    HEARTBEAT_S,
+    RECONNECT_MS,
+    STREAM_HEADERS,
+    drop_slow_readers,
+    follow,
+    position_of,
+    while_allowed,
+)
 from audit.trace import TimelineEvent, timeline_page
 from runs.access import ApiError, authenticate, require, visible_run
 from runs.models import DiagnosisRun
@@ -94,5 +102,5 @@ async def live_run(request: HttpRequest, run_id: str) -> HttpResponse | Streamin
         watching = await run_in_orm(_watching, run, after, read_filter(dict(request.GET.lists())))
     except ApiError as error:
         return HttpResponse(error.message, status=error.status, content_type="text/plain; charset=utf-8")
-    rows = drop_slow_readers(live_rows(watching))
+    rows = drop_slow_readers(while_allowed(request, run.id, live_rows(watching)))
     return StreamingHttpResponse(rows, content_type="text/event-stream; charset=utf-8", headers=STREAM_HEADERS)

@@ -10,6 +10,9 @@
     data: {}                              after the terminal frame, or once the run has ended and all was sent
 
 `id:` is the sequence number. `Last-Event-ID` or `?after=` resumes after it. Watching never cancels a run.
+
+Who may watch is asked again while the stream goes on: it ends without `done` for somebody who signed out, was
+deactivated, or lost the token or the right to see the run. Whoever comes back is refused like anybody else.
 """
 
 import asyncio
@@ -18,19 +21,23 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
+import structlog
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
 from audit.hub import ReaderDropped, hub
 from audit.shapes import timeline_json
 from audit.trace import TimelineEvent
-from runs.access import ApiError, authenticate, require, visible_run
+from runs.access import ApiError, authenticate, caller_now, require, visible_run
 from runs.models.token import Scope
 from runs.orm import run_in_orm
+
+log = structlog.get_logger(__name__)
 
 HEARTBEAT_S = 15.0
 HEARTBEAT = ": still here\n\n"
 STALL_S = 30.0
+ASK_AGAIN_S = 10.0
 RECONNECT_MS = 2_000
 LARGEST_POSITION = 2**31 - 1
 
@@ -87,6 +94,39 @@ async def drop_slow_readers(
                 timer.cancel()
 
 
+def may_still_watch(request: HttpRequest, scope: Scope, run_id: str) -> bool:
+    """Whether the request's caller has the scope and may see the run by now."""
+    try:
+        visible_run(require(caller_now(request), scope), run_id)
+    except ApiError:
+        return False
+    return True
+
+
+async def while_allowed(
+    request: HttpRequest,
+    run_id: str,
+    frames: AsyncGenerator[str, None],
+    *,
+    scope: Scope = Scope.RUNS_READ,
+) -> AsyncGenerator[str, None]:
+    """The frames for the request's caller, for as long as they may watch the run.
+
+    None is given that was not allowed `ASK_AGAIN_S` before. A sign of life is a frame too, so a stream ends at
+    the latest that much and one silence after the right to it.
+    """
+    clock = asyncio.get_running_loop().time
+    asked = clock()
+    async with aclosing(frames):
+        async for frame in frames:
+            if clock() - asked >= ASK_AGAIN_S:
+                if not await run_in_orm(may_still_watch, request, scope, run_id):
+                    log.info("a stream ended: its reader may not watch any more", run_id=run_id)
+                    return
+                asked = clock()
+            yield frame
+
+
 async def sse_events(run_id: str, after: int, heartbeat_s: float = HEARTBEAT_S) -> AsyncGenerator[str, None]:
     """The stream's text: the events, signs of life, `done`."""
     yield f"retry: {RECONNECT_MS}\n\n"
@@ -121,7 +161,7 @@ async def run_events(request: HttpRequest, run_id: str) -> HttpResponse | Stream
     except ApiError as error:
         return JsonResponse({"code": error.code, "message": error.message}, status=error.status)
     return StreamingHttpResponse(
-        drop_slow_readers(sse_events(run.id, after)),
+        drop_slow_readers(while_allowed(request, run.id, sse_events(run.id, after))),
         content_type="text/event-stream; charset=utf-8",
         headers=STREAM_HEADERS,
     )

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.contrib.auth import get_user
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
@@ -134,12 +135,27 @@ def caller_of(request: HttpRequest) -> Caller | None:
     header = request.headers.get("Authorization", "")
     if header:
         return _token_caller(header)
-    user = request.user
-    if not (isinstance(user, User) and user.is_active):
-        return None
-    if request.method not in SAFE_METHODS:
+    caller = _person(request.user)
+    if caller is not None and request.method not in SAFE_METHODS:
         _check_csrf(request)
-    return Caller(user=user)
+    return caller
+
+
+def _person(user: object) -> Caller | None:
+    return Caller(user=user) if isinstance(user, User) and user.is_active else None
+
+
+def caller_now(request: HttpRequest) -> Caller | None:
+    """Who the caller of a request that takes long is by now: None once they have signed out or were deactivated.
+
+    Session, person and permissions are read anew. Raises `ApiError` where the token does not hold any more.
+    """
+    header = request.headers.get("Authorization", "")
+    if header:
+        return _token_caller(header)
+    anew = HttpRequest()
+    anew.session = type(request.session)(request.session.session_key)
+    return _person(get_user(anew))
 
 
 async def authenticate(request: HttpRequest) -> Caller | None:

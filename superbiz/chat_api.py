@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field
 from audit.api import run_for
 from audit.hub import ReaderDropped
 from audit.shapes import RunShape, run_shape, timeline_json
-from audit.streams import HEARTBEAT, STALL_S, STREAM_HEADERS, drop_slow_readers, follow, sse
+from audit.streams import HEARTBEAT, STALL_S, STREAM_HEADERS, drop_slow_readers, follow, sse, while_allowed
 from runs import chat, lifecycle
 from runs.access import Caller, async_caller_auth
 from runs.api import Shape, caller_of_view, run_url
@@ -140,7 +140,8 @@ async def ask_and_watch(request: HttpRequest, body: QuestionBody) -> Any:
         raise
     turn = _Turn(asked)
     told = _asked_shape(request, asked).model_dump(mode="json", by_alias=True)
-    return _TurnResponse(turn, _watched(turn, _frames(asked, told)))
+    frames = while_allowed(request, asked.run_id, _frames(asked, told), scope=Scope.CHAT_WRITE)
+    return _TurnResponse(turn, _watched(turn, frames))
 
 
 def _cancel(asked: Asked) -> None:

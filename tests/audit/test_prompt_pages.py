@@ -213,7 +213,7 @@ def test_a_third_dry_run_of_a_person_waits_for_an_end_and_the_refusal_links_thos
     refused = client.post(address, {"incident": INCIDENT})
     text = refused.content.decode()
     assert refused.status_code == 429
-    assert "You have 2 dry-runs that go on still" in text
+    assert "2 of your dry-runs go on still" in text
     assert all(f'href="{location}"' in text.partition("Try it on the incident")[0] for location in going)
     assert DiagnosisRun.objects.count() == 4
     # The version's own run has ended, the one to compare with has not.
@@ -266,7 +266,7 @@ def test_who_starts_a_dry_run_waits_until_those_before_are_counted(second: Promp
         except TooManyDryRuns as full:
             return str(full)
 
-    assert "You have 2 dry-runs" in answer_after(lambda: [start(second, scene, anna) for _ in range(2)], third)
+    assert "2 of your dry-runs" in answer_after(lambda: [start(second, scene, anna) for _ in range(2)], third)
 
 
 # ---- comparing --------------------------------------------------------------------------------------------------

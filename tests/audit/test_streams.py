@@ -1,19 +1,21 @@
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
+from django.contrib.auth.models import User
 from django.db import connection
-from django.http import StreamingHttpResponse
-from django.test import AsyncClient, AsyncRequestFactory
+from django.http import HttpRequest, StreamingHttpResponse
+from django.test import AsyncClient, AsyncRequestFactory, Client, RequestFactory
 
 from audit import hub as hub_module
+from audit import streams
 from audit.hub import ReaderDropped
-from audit.streams import follow, run_events, sse_events
+from audit.streams import follow, run_events, sse_events, while_allowed
 from runs import lifecycle, live
-from runs.models import DiagnosisRun
+from runs.models import ApiToken, DiagnosisRun
 from tests.audit import emissions
 from tests.audit.recording import append_now, finished_run, ref, running
 from tests.factories import SessionFactory, TokenFactory, UserFactory, conclusion
@@ -217,3 +219,111 @@ async def test_a_persons_run_is_hidden_from_other_people() -> None:
     request = AsyncRequestFactory().get("/")
     request.user = other
     assert (await run_events(request, run.id)).status_code == 404
+
+
+# ---- whoever may not watch any more -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asking_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "ASK_AGAIN_S", 0.0)
+
+
+async def still_watching(request: HttpRequest, run_id: str) -> list[str]:
+    """What is given of two frames to the caller of the request."""
+
+    async def two() -> AsyncGenerator[str, None]:
+        for frame in ("one", "two"):
+            yield frame
+
+    return [frame async for frame in while_allowed(request, run_id, two())]
+
+
+def seen_by(client: Client, user: User) -> HttpRequest:
+    """A request of the person's, as its view has it: session and person are read already."""
+    client.force_login(user)
+    request: HttpRequest = client.get("/").wsgi_request
+    assert request.user == user
+    return request
+
+
+def signs_out(client: Client, _user: User) -> None:
+    other_tab = Client()
+    other_tab.cookies = client.cookies
+    assert other_tab.post("/sign-out/").status_code == 302
+
+
+def is_deactivated(_client: Client, user: User) -> None:
+    User.objects.filter(pk=user.pk).update(is_active=False)
+
+
+def has_another_password(_client: Client, user: User) -> None:
+    person = User.objects.get(pk=user.pk)
+    person.set_password("another one")
+    person.save()
+
+
+def loses_the_permission(_client: Client, user: User) -> None:
+    User.objects.get(pk=user.pk).user_permissions.clear()
+
+
+@pytest.mark.usefixtures("asking_each_time")
+@pytest.mark.parametrize("happens", [signs_out, is_deactivated, has_another_password, loses_the_permission])
+def test_a_stream_ends_for_a_person_who_may_not_watch_any_more(
+    client: Client, happens: Callable[[Client, User], None]
+) -> None:
+    run = running(session=SessionFactory(owner=UserFactory()))
+    user = UserFactory.create(permissions=["see_all_sessions"])
+    request = seen_by(client, user)
+    assert async_to_sync(still_watching)(request, run.id) == ["one", "two"]
+    happens(client, user)
+    assert async_to_sync(still_watching)(request, run.id) == []
+
+
+@pytest.mark.usefixtures("asking_each_time")
+@pytest.mark.parametrize("change", [{"revoked_at": "2026-01-31T08:00:00Z"}, {"scopes": ["chat:write"]}])
+def test_a_stream_ends_for_a_token_that_was_revoked_or_narrowed(change: dict[str, Any]) -> None:
+    run, token = running(), TokenFactory.create()
+    request = RequestFactory().get("/", headers={"Authorization": "Bearer a-token"})
+    assert async_to_sync(still_watching)(request, run.id) == ["one", "two"]
+    ApiToken.objects.filter(pk=token.pk).update(**change)
+    assert async_to_sync(still_watching)(request, run.id) == []
+
+
+@pytest.mark.usefixtures("asking_each_time")
+@pytest.mark.parametrize("address", ["/api/runs/{}/events", "/runs/{}/live/"])
+async def test_every_stream_of_a_run_asks_again(address: str) -> None:
+    run, user, client = await sync_to_async(running)(), await sync_to_async(UserFactory.create)(), AsyncClient()
+    await client.aforce_login(user)
+    await sync_to_async(append_now)(run, [emissions.started()])
+    response = await client.get(address.format(run.id))
+    parts = aiter(response)
+    assert b"retry" in await anext(parts)
+    assert b"id: 1" in await anext(parts)
+    await User.objects.filter(pk=user.pk).aupdate(is_active=False)
+    await sync_to_async(append_now)(run, [emissions.routing()])
+    assert [part async for part in parts] == []
+
+
+def test_who_may_watch_is_not_asked_for_every_event() -> None:
+    run, request = running(), RequestFactory().get("/", headers={"Authorization": "Bearer unknown"})
+    assert async_to_sync(still_watching)(request, run.id) == ["one", "two"]
+
+
+@pytest.mark.usefixtures("asking_each_time")
+async def test_the_stream_of_a_question_asks_again_too_and_its_run_goes_on() -> None:
+    token = await sync_to_async(TokenFactory.create)(scopes=["chat:write"])
+    response = await AsyncClient().post(
+        "/api/chat_stream",
+        {"query": "Why is checkout slow?"},
+        content_type="application/json",
+        headers={"Authorization": "Bearer a-token"},
+    )
+    assert isinstance(response, StreamingHttpResponse)
+    parts = aiter(response)
+    run_id = parsed((await anext(parts)).decode())[0][2]["runId"]
+    await ApiToken.objects.filter(pk=token.pk).aupdate(revoked_at="2026-01-31T08:00:00Z")
+    await sync_to_async(append_now)(await DiagnosisRun.objects.aget(id=run_id), [emissions.routing()])
+    assert [part async for part in parts] == []
+    await sync_to_async(response.close)()
+    assert (await DiagnosisRun.objects.aget(id=run_id)).cancel_requested_at is None

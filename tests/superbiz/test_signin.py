@@ -8,12 +8,14 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from axes.models import AccessAttempt, AccessLog
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.core.management import call_command
 from django.db import connection
 from django.db.models import F
 from django.test import Client
+from redis import Redis
 
 from superbiz.signin import ADMIN_NAME, WRONG_LINKS, NoLink, issue_link
 from tests.factories import UserFactory
@@ -71,6 +73,16 @@ def test_a_link_of_someone_who_was_deactivated_is_gone(client: Client) -> None:
     path = link_path()
     User.objects.update(is_active=False)
     assert client.post(path).status_code == 410
+
+
+def test_a_link_is_kept_for_a_quarter_of_an_hour_and_then_gone(client: Client) -> None:
+    path, valkey = link_path(), Redis.from_url(settings.REDIS_URL)
+    (key,) = valkey.keys("*sign-in:*")
+    assert 14 * 60 < valkey.ttl(key) <= 15 * 60
+    assert client.get(path).status_code == 200
+    valkey.pexpireat(key, 1)
+    assert (client.get(path).status_code, client.post(path).status_code) == (410, 410)
+    assert "_auth_user_id" not in client.session
 
 
 def test_the_token_itself_is_not_stored() -> None:
