@@ -76,11 +76,12 @@ def test_a_link_of_someone_who_was_deactivated_is_gone(client: Client) -> None:
 
 
 def test_a_link_is_kept_for_a_quarter_of_an_hour_and_then_gone(client: Client) -> None:
-    path, valkey = link_path(), Redis.from_url(settings.REDIS_URL)
-    (key,) = valkey.keys("*sign-in:*")
-    assert 14 * 60 < valkey.ttl(key) <= 15 * 60
-    assert client.get(path).status_code == 200
-    valkey.pexpireat(key, 1)
+    path = link_path()
+    with Redis.from_url(settings.REDIS_URL) as valkey:
+        (key,) = valkey.keys("*sign-in:*")
+        assert 14 * 60 < valkey.ttl(key) <= 15 * 60
+        assert client.get(path).status_code == 200
+        valkey.pexpireat(key, 1)
     assert (client.get(path).status_code, client.post(path).status_code) == (410, 410)
     assert "_auth_user_id" not in client.session
 
