@@ -19,6 +19,7 @@ from tests.e2e.outside import (
     evidence_of,
     make_callers,
     read_events,
+    sent,
     verify_ledger,
 )
 from tests.e2e.test_contract import RUN_KEYS, check_error
@@ -246,14 +247,6 @@ def test_the_stream_tells_who_then_what_then_the_result(site: Site, query: str) 
 
 
 # ---- the page -------------------------------------------------------------------------------------------------
-
-
-def sent(browser: httpx.Client, page: str, path: str, **fields: str) -> httpx.Response:
-    """A form of the page, filled in and sent without any script; where it led."""
-    token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page)
-    assert token, page
-    form = {"csrfmiddlewaretoken": token[1], **fields}
-    return browser.post(path, data=form, headers={"Referer": str(browser.base_url)})
 
 
 def answered_page(site: Site, browser: httpx.Client, page: httpx.Response) -> str:

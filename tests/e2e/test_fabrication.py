@@ -6,10 +6,12 @@ Each forged claim's text holds a marker, so that a search for it over everything
 import html
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.e2e.outside import (
@@ -20,6 +22,7 @@ from tests.e2e.outside import (
     details_of,
     evidence_of,
     make_callers,
+    sent,
     verify_ledger,
 )
 from tests.servers.brain import Brain, Forgery
@@ -68,15 +71,17 @@ CASES = [
 
 
 class Liar:
-    """A model that lies in each run as the label `lie` of the run's alert says; without the label it is honest."""
+    """A model that lies in each run as the label `lie` of its alert or `[lie=…]` in its question says; else honest."""
 
     def __init__(self) -> None:
         self.other_run: Mapping[str, str] | None = None
 
     def __call__(self, question: Question) -> Reaction:
-        alert = question.inputs[0].get("alert") or {}
-        lie, _, company = alert.get("labels", {}).get("lie", "").partition("/")
-        if question.schema != "executor_evidence_v2" or not lie:
+        given = question.inputs[0] if question.schema == "executor_evidence_v2" else {}
+        asked = re.search(r"\[lie=(.+)\]", str(given.get("query", "")))
+        label = asked[1] if asked else ((given.get("alert") or {}).get("labels") or {}).get("lie", "")
+        lie, _, company = label.partition("/")
+        if not lie:
             return Brain()(question)
         return Brain(Case(lie, company).forgeries, honest=company == BESIDE, other_run=self.other_run)(question)
 
@@ -120,7 +125,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
                     "reader": ["alerts:write", "runs:read"],
                     "reasoner": ["runs:read", "reasoning:read"],
                 },
-                {"person": (False, []), "staff": (True, ["view_"]), "auditor": (True, ["view_", "read_reasoning"])},
+                {
+                    "person": (False, []),
+                    "staff": (True, ["view_"]),
+                    "steerer": (True, ["view_", "change_prompt", "change_rule"]),
+                    "auditor": (True, ["view_", "read_reasoning"]),
+                },
             )
             reader = callers["reader"]
             honest = reader.ended(reader.start(alert(1, None)))
@@ -277,3 +287,79 @@ def test_the_admin_shows_it_to_no_one_without_the_permission(site: Site) -> None
             assert (page.status_code, MARKER in page.text) == (200, False), path
     assert len(lists) >= 6
     assert {path.split("/")[3] for path in rows} >= {"agentstep", "modelcallrow", "toolinvocation", "traceevent"}
+
+
+# ---- every other way out ----------------------------------------------------------------------------------------
+
+PARTS = ("", "run-list", "figures", "comparison", "record-check", "dry-run", "usage", "rule-usage", "rule-preview",
+         "rule-previews", "alert-list", "alert-runs", "conversation", "turn", "run", "panel")  # fmt: skip
+PROPOSE = """
+from django.contrib.auth.models import User
+from gatekeeper import rulesets
+from gatekeeper.changes import Changes, RuleChange
+changes = Changes(rules={"GK005_EXCERPT_SUPPORTED": RuleChange(params={"min_chars": 5000})})
+shown = rulesets.newest_row().number
+print(rulesets.propose(shown, changes, by=User.objects.get(username="steerer"), reason="try it").pk)
+"""
+
+
+def check_free_of_it(browser: httpx.Client, *addresses: str) -> None:
+    """Whole, and as each part that a page of ours asks for."""
+    for address in addresses:
+        for part in ("",) if address.endswith((".json", ".md")) else PARTS:
+            shown = browser.get(address, headers={"HX-Request": "true", "HX-Target": part} if part else {})
+            assert (shown.status_code, MARKER in shown.text) == (200, False), (address, part)
+
+
+@pytest.mark.parametrize("company", [BESIDE, ALONE])
+def test_exports_lists_comparisons_and_alerts_are_free_of_it(site: Site, company: str) -> None:
+    run = site.run(Case(EVERY_KIND, company))
+    page, session = f"/runs/{run['runId']}/", run["sessionId"]
+    calls = [event for event in site.reader.trace(run)["timeline"] if event["eventType"] == "TOOL_INVOCATION"]
+    outputs = [f"{page}events/{call['sequenceNo']}/{part}.json" for call in calls for part in ("arguments", "output")]
+    assert outputs
+    for name in ("person", "auditor"):
+        with browser_of(site.instance, name) as browser:
+            found = re.findall(r'href="(/alerts/\d+/)"', browser.get("/alerts/").text)
+            assert found
+            check_free_of_it(
+                browser,
+                *(f"{page}trace.json", f"{page}report.md", f"{page}record/", *outputs, f"/sessions/{session}/"),
+                *("/?q=checkout", "/runs/figures/", f"/runs/watched/?id={run['runId']}"),
+                *(f"/runs/compare/?a={site.honest['runId']}&b={run['runId']}", "/alerts/", *set(found)),
+            )
+
+
+@pytest.mark.parametrize("company", [BESIDE, ALONE])
+def test_dry_runs_and_tries_of_rules_are_free_of_it(site: Site, company: str) -> None:
+    case = Case(EVERY_KIND, company)
+    run = site.run(case)
+    proposal = site.instance.manage("shell", "-c", PROPOSE).stdout.split()[-1]
+    with browser_of(site.instance, "steerer") as browser:
+        start = "/prompts/chat_verifier/versions/1/dry-run/"
+        tried = sent(browser, browser.get(start).text, start, run=run["runId"]).url.path
+        rehearsal = site.reader.ended(tried.split("/")[-2])
+        for guard in ("EVIDENCE_GUARD_INITIAL", "EVIDENCE_GUARD_REPAIR"):
+            (decision,) = details_of(site.reader.trace(rehearsal), guard)
+            assert case.codes <= set(decision["failedRules"])
+        begin = f"/rule-proposals/{proposal}/previews/"
+        preview = sent(browser, browser.get(begin).text, begin, size="100").url.path
+        while "every 1s" in (told := browser.get(preview).text):
+            time.sleep(0.1)
+        assert "would come out otherwise" in told
+        check_free_of_it(browser, start, tried, begin, preview, f"/runs/{rehearsal['runId']}/")
+        check_free_of_it(browser, "/rules/GK005_EXCERPT_SUPPORTED/runs/", "/prompts/chat_verifier/versions/1/runs/")
+
+
+@pytest.mark.parametrize("company", [BESIDE, ALONE])
+def test_a_conversation_is_free_of_it(site: Site, company: str) -> None:
+    case = Case(EVERY_KIND, company)
+    with browser_of(site.instance, "person") as browser:
+        question = f"Why is checkout-api failing? [lie={case.label}]"
+        began = sent(browser, browser.get("/chat/").text, "/chat/", query=question)
+        (run_id,) = set(re.findall(r'id="turn-(run_\w+)"', began.text))
+        run = site.reader.ended(run_id)
+        decisions = details_of(site.reader.trace(run), "EVIDENCE_GUARD_INITIAL")
+        assert case.codes <= set(decisions[0]["failedRules"])
+        turn = f"{began.url.path}turns/{run_id}/"
+        check_free_of_it(browser, "/chat/", began.url.path, turn, f"/runs/{run_id}/", f"/runs/{run_id}/report.md")
