@@ -28,6 +28,7 @@ from runs.pages.hostile import one_line, seen
 from runs.pages.words import VERDICT_WORDS, Words, badge, tone_of_code
 from runs.pins import Rehearsal
 from runs.rehearsals import Scene, rehearse
+from runs.roles import OFFLINE, read_by_nobody
 
 # ---- starting ---------------------------------------------------------------------------------------------------
 
@@ -116,6 +117,7 @@ class Side:
     tool_calls: int
     took: timedelta | None
     prompts: Mapping[str, str]
+    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,11 @@ class Comparison:
     @property
     def open(self) -> bool:
         return self.new.open or (self.old is not None and self.old.open)
+
+    @property
+    def unread(self) -> bool:
+        """Whether the offline model played the roles: nobody has read the prompt that was tried."""
+        return self.new.model == OFFLINE if self.new.model else read_by_nobody(self.prompt)
 
     @property
     def before_label(self) -> str:
@@ -203,4 +210,5 @@ def _side(run: DiagnosisRun, given: Mapping[str, str]) -> Side:
         tool_calls=run.tool_calls,
         took=(run.finished_at or datetime.now(UTC)) - run.started_at if run.started_at else None,
         prompts=given,
+        model=run.model or "",
     )

@@ -19,6 +19,7 @@ urlpatterns = [
     path("prompts/<str:name>/usage/", prompts.prompt_usage, name="prompt_usage"),
     path("prompts/<str:name>/versions/<int:number>/runs/", prompts.prompt_runs, name="prompt_runs"),
     path("prompts/<str:name>/versions/<int:number>/dry-run/", prompts.prompt_dry_run, name="prompt_dry_run"),
+    path("prompts/<str:name>/versions/<int:number>/dry-runs/", prompts.prompt_dry_runs, name="prompt_dry_runs"),
     path("rules/usage/", rules.rules_usage, name="rules_usage"),
     path("rules/<str:code>/usage/", rules.rule_usage, name="rule_usage"),
     path("rules/<str:code>/runs/", rules.rule_runs, name="rule_runs"),

@@ -31,23 +31,13 @@ from runs.library import SHELF
 from runs.llm.select import build_models, close_models
 from runs.orm import run_in_orm
 from runs.pins import NOTHING_SPECIAL, Order, PinnedPrompts, Rehearsal
+from runs.roles import PROMPT_NAMES
 from runs.tools.breaker import Breakers
 from runs.tools.recorded import recorded_now
 from runs.tools.registry import Sources, ToolRegistry, build_registry, new_client
 
 BREAKER_FAILURES = 3
 BREAKER_COOL_DOWN_S = 30.0
-PROMPT_NAMES = {
-    Role.ROUTER: "intent_router",
-    Role.SYSTEM_CHAT: "system_chat",
-    Role.CHAT_PLANNER: "chat_planner",
-    Role.CHAT_EXECUTOR: "chat_executor",
-    Role.CHAT_VERIFIER: "chat_verifier",
-    Role.CHAT_COMPOSER: "chat_composer",
-    Role.AIOPS_SUPERVISOR: "supervisor",
-    Role.AIOPS_PLANNER: "planner",
-    Role.AIOPS_EXECUTOR: "executor",
-}
 ROLE_FAMILIES = tuple(dict.fromkeys(role.family for role in Role))
 
 

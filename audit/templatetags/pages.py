@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from runs import roles
 from runs.tools.recorded import recorded_now
 
 register = template.Library()
@@ -19,7 +20,13 @@ register = template.Library()
 @register.simple_tag
 def offline_model() -> bool:
     """Whether the model that plays every role by rules is in use."""
-    return bool(settings.SUPERBIZ.llm == "offline")
+    return bool(settings.SUPERBIZ.llm == roles.OFFLINE)
+
+
+@register.filter
+def read_by_nobody(prompt: str) -> bool:
+    """Whether the role of the prompt of this name is played by the offline model."""
+    return roles.read_by_nobody(prompt)
 
 
 @register.simple_tag

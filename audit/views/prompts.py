@@ -124,6 +124,22 @@ def prompt_dry_run(request: HttpRequest, caller: Caller, name: str, number: int)
     )
 
 
+@require_safe
+@for_people_with(*SEE)
+def prompt_dry_runs(request: HttpRequest, caller: Caller, name: str, number: int) -> HttpResponse:
+    """The dry-runs of a version, for those who read and for the pages on which it is decided about."""
+    version = _version_or_404(name, number)
+    words: dict[str, Any] = {
+        "prompt": version.prompt,
+        "version": version,
+        "lacks": shortfalls(name, version.text),
+        "earlier": listed(dry_runs_of(caller, version), CHOICE),
+    }
+    part = target_of(request) == "dry-runs"
+    template = "prompts/parts/dry_runs.html" if part else "prompts/dry_runs.html"
+    return _page(request, template, _("Dry-runs of %(label)s") % {"label": version.label}, **words)
+
+
 class _Unfit(Exception):
     """The text says why a run cannot be repeated with this prompt."""
 

@@ -196,6 +196,64 @@ def test_an_unfit_version_is_not_tried(client: Client, second: PromptVersion, an
     assert not DiagnosisRun.objects.exists()
 
 
+# ---- what is said of a dry-run ----------------------------------------------------------------------------------
+
+UNREAD = "The offline model reads no prompts"
+DECIDING = (
+    f"{BASE}versions/2/dry-run/",
+    f"{BASE}versions/2/dry-runs/",
+    "/admin/prompts/prompt/chat_verifier/versions/2/activate/",
+)
+
+
+@pytest.mark.parametrize("path", DECIDING)
+@pytest.mark.parametrize(("models", "unread"), [
+    ({}, True),
+    ({"llm": "openai:gpt-5"}, False),
+    ({"llm_verifier": "openai:gpt-5"}, False),
+    ({"llm": "openai:gpt-5", "llm_verifier": "offline"}, True),
+])  # fmt: skip
+def test_pages_that_decide_about_a_prompt_say_that_nobody_reads_it(
+    client: Client, settings: Settings, path: str, models: dict[str, str], unread: bool
+) -> None:
+    settings.SUPERBIZ = settings.SUPERBIZ.model_copy(update=models)
+    answer = client.get(path)
+    assert answer.status_code == 200
+    assert (UNREAD in answer.content.decode()) is unread
+
+
+@pytest.mark.parametrize(("model", "unread"), [("offline", True), ("openai:gpt-5", False)])
+def test_the_result_of_a_dry_run_says_that_nobody_read_the_prompt(client: Client, model: str, unread: bool) -> None:
+    tried = rehearsal(given(1, success=True).id, success=True, model=model)
+    assert (UNREAD in client.get(f"/prompts/dry-runs/{tried.id}/").content.decode()) is unread
+
+
+@pytest.mark.parametrize("page", ["", "activate/"])
+def test_past_dry_runs_are_shown_where_a_version_is_decided_about(client: Client, page: str) -> None:
+    address = f"{BASE}versions/2/dry-runs/"
+    text = client.get(f"/admin/prompts/prompt/chat_verifier/versions/2/{page}").content.decode()
+    assert f'hx-get="{address}"' in text
+    assert f'<a href="{address}">' in text
+    part = {"HX-Request": "true", "HX-Target": "dry-runs"}
+    assert "Dry-run it first" in client.get(address, headers=part).content.decode()
+    tried = rehearsal(given(1, success=True).id, success=True)
+    for headers in ({}, part):
+        text = client.get(address, headers=headers).content.decode()
+        assert f"/prompts/dry-runs/{tried.id}/" in text
+        assert "Dry-run it first" not in text
+        assert "Another dry-run" in text
+        assert ("<html" in text) is not bool(headers)
+
+
+def test_who_may_not_start_a_dry_run_is_not_offered_one(second: PromptVersion) -> None:
+    auditor = UserFactory.create(is_staff=True, permissions=["view_prompt", "see_all_sessions"])
+    tried = rehearsal(given(1, success=True).id, success=True)
+    for path in (f"/prompts/dry-runs/{tried.id}/", f"{BASE}versions/2/dry-runs/"):
+        answer = client_of(auditor).get(path)
+        assert answer.status_code == 200
+        assert f"{BASE}versions/2/dry-run/" not in answer.content.decode()
+
+
 # ---- how many go on at once -------------------------------------------------------------------------------------
 
 

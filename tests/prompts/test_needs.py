@@ -7,9 +7,9 @@ from pydantic import BaseModel
 
 from prompts.catalogue import CATALOGUE, Shipped
 from prompts.needs import NEEDS, missing_words, placeholders, shortfalls
-from runs.equipment import PROMPT_NAMES
 from runs.harness.ports import Role
 from runs.harness.wire import OUTPUTS, SCHEMA_NAMES
+from runs.roles import PROMPT_NAMES
 
 PROMPTS = pytest.mark.parametrize("shipped", CATALOGUE, ids=lambda shipped: shipped.name)
 
