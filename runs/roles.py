@@ -22,5 +22,6 @@ PROMPT_NAMES = {
 
 def read_by_nobody(prompt: str) -> bool:
     """Whether the role of this prompt is played by the offline model."""
+    env = settings.SUPERBIZ
     families = {role.family.lower() for role, name in PROMPT_NAMES.items() if name == prompt}
-    return any(settings.SUPERBIZ.llm_for(family) == OFFLINE for family in families)
+    return any((getattr(env, f"llm_{family}") or env.llm) == OFFLINE for family in families)
