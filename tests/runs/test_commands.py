@@ -99,9 +99,14 @@ def test_bad_runbooks_are_named_and_nothing_is_brought_in(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def ready(told: Told, settings: Settings) -> None:
+def ready(shipped: None, settings: Settings) -> None:
     """Everything that a run needs, on recorded evidence."""
     settings.SUPERBIZ = settings.SUPERBIZ.model_copy(update={"recorded_evidence": INCIDENT / "evidence"})
+
+
+@pytest.fixture
+def shipped(told: Told) -> None:
+    """Rules, prompts and runbooks as they come."""
     for name, words in {"sync_rules": [], "sync_prompts": [], "import_runbooks": ["--bundled"]}.items():
         call_command(name, *words, verbosity=0, stdout=io.StringIO())
 
@@ -133,7 +138,18 @@ def test_diagnose_reads_a_single_alert_from_standard_input(ready: None, monkeypa
     assert diagnose("-")[0] == 0
 
 
-def test_diagnose_hands_the_run_to_a_worker_that_serves(ready: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_diagnose_with_own_sources_drives_the_run_itself_though_a_worker_serves(
+    ready: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live.announce_worker("elsewhere:1")
+    handed: list[list[str]] = []
+    monkeypatch.setattr(tasks, "enqueue", handed.append)
+    code, report = diagnose(str(INCIDENT / "alert.json"))
+    assert (code, handed) == (0, [])
+    assert "Connection is not available" in report
+
+
+def test_diagnose_hands_the_run_to_a_worker_that_serves(shipped: None, monkeypatch: pytest.MonkeyPatch) -> None:
     live.announce_worker("elsewhere:1")
     handed: list[str] = []
     enqueue = tasks.enqueue
