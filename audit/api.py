@@ -113,5 +113,5 @@ def reasoning(
         raise ApiError(400, "RUN_ID_REQUIRED", "Name the run with runId.")
     run = _run_of_session(caller, session_id, run_id)
     record_access(caller, run.id, "reasoning")
-    entries = [ReasoningShape.from_orm(entry) for entry in load_reasoning(run.id)]
+    entries = [ReasoningShape.model_validate(entry) for entry in load_reasoning(run.id)]
     return ReasoningListShape(run_id=run.id, session_id=run.session_id, reasoning=entries)

@@ -223,11 +223,11 @@ def trace_shape(
 ) -> TraceShape:
     return TraceShape(
         run_id=found.run_id,
-        chat_session=None if chat_session is None else ChatSessionShape.from_orm(chat_session),
+        chat_session=None if chat_session is None else ChatSessionShape.model_validate(chat_session),
         session=session,
         run=run,
-        steps=[StepShape.from_orm(step) for step in found.steps],
+        steps=[StepShape.model_validate(step) for step in found.steps],
         tool_invocations=[invocation_shape(call) for call in found.tool_invocations],
         timeline=[timeline_shape(event) for event in found.timeline],
-        summary=SummaryShape.from_orm(found.summary),
+        summary=SummaryShape.model_validate(found.summary),
     )

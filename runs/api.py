@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeAlias
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from ninja import Query, Router, Schema, Status
-from pydantic import AwareDatetime, ConfigDict, Field
+from ninja import Query, Router, Status
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from gatekeeper.types import Intent, Verdict
@@ -30,8 +30,10 @@ MAX_PAGE = 200
 router = Router(tags=["runs"], auth=caller_auth, by_alias=True)
 
 
-class Shape(Schema):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+class Shape(BaseModel):
+    """Plain pydantic: django-ninja's own `Schema` wraps every object it reads, which doubles the time of a trace."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, from_attributes=True)
 
 
 def caller_of_view(request: HttpRequest, scope: str) -> Caller:
