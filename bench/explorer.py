@@ -1,9 +1,10 @@
-"""The explorer on `bench.seeding`'s data: how long the server takes for the run list.
+"""The explorer on `bench.seeding`'s data: how long the server takes for the run list and for pages of runs.
 
 Requests go through Django's client in this process, middleware and session included, as a person without permissions;
 no network. Each figure is the 95th percentile over requests for different pages of the list.
 """
 
+import gc
 import re
 import statistics
 import time
@@ -14,6 +15,7 @@ from typing import Any
 from bench import seeding
 from bench.apart import measure_apart, report
 from bench.figures import Figure
+from bench.runpages import time_run_pages
 from superbiz.embedded import EmbeddedServers
 from superbiz.env import Env
 
@@ -79,18 +81,18 @@ class Reader:
         from django.contrib.auth.models import User
         from django.test import Client
 
-        self._client = Client(headers={"host": "localhost"})
+        self.client = Client(headers={"host": "localhost"})
         user, _ = User.objects.get_or_create(username="bench-reader")
-        self._client.force_login(user)
+        self.client.force_login(user)
 
     def rows(self, query: Mapping[str, str] | str) -> tuple[float, str]:
         """Milliseconds, and what came."""
         headers = {"HX-Request": "true", "HX-Target": "run-list"}
         started = time.perf_counter()
         if isinstance(query, str):
-            answer = self._client.get(f"/?{query}", headers=headers)
+            answer = self.client.get(f"/?{query}", headers=headers)
         else:
-            answer = self._client.get("/", dict(query), headers=headers)
+            answer = self.client.get("/", dict(query), headers=headers)
         took = (time.perf_counter() - started) * 1_000
         if answer.status_code != 200:
             raise RuntimeError(f"The list answered {answer.status_code} to {query!r}.")
@@ -118,7 +120,7 @@ class Reader:
 
     def figures(self, query: Mapping[str, str]) -> float:
         started = time.perf_counter()
-        self._client.get("/runs/figures/", dict(query), headers={"HX-Request": "true", "HX-Target": "figures"})
+        self.client.get("/runs/figures/", dict(query), headers={"HX-Request": "true", "HX-Target": "figures"})
         return (time.perf_counter() - started) * 1_000
 
 
@@ -146,7 +148,10 @@ def time_list() -> list[Figure]:
 
 def measure(_env: Env, _servers: EmbeddedServers) -> list[Figure]:
     seeding.ensure_filled()
-    return time_list()
+    # As the web process does before it serves.
+    gc.collect()
+    gc.freeze()
+    return [*time_list(), *time_run_pages(Reader().client, p95)]
 
 
 def run() -> list[Figure]:

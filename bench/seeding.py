@@ -34,7 +34,7 @@ RUNS = 100_000
 EVENTS = 900_000
 DAYS = 90
 LONG_RUN = "run_00000000long0000"
-"""10,000 events."""
+LONG_EVENTS = 10_000
 SHORT_RUNS = tuple(f"run_0000000short000{n}" for n in range(5))
 """15 events each."""
 LONG_SEARCHES, SHORT_SEARCHES = 3_331, 3

@@ -96,7 +96,7 @@ def sign_in_link(request: HttpRequest, token: str) -> HttpResponse:
         return render(request, "registration/sign_in_link.html", {"username": user.get_username()})
     if not cache.delete(key):
         return _gone(request)
-    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    login(request, user, backend="superbiz.backends.OneQueryBackend")
     return redirect("/")
 
 

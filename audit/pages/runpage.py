@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from django.core.cache import caches
 from django.utils.translation import gettext_lazy as _
 
 from audit.overview import FramesOverview, RecordOverview, frames_overview, record_overview
@@ -21,6 +22,7 @@ from runs.pins import Rehearsal, pinned_numbers
 
 # The whole record of a run of up to so many events is verified as soon as its page is open; of a longer one on demand.
 VERIFIED_AT_ONCE = 300
+LOWERED_KEPT_S = 3_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,8 @@ class RunView:
         return self.input_tokens + self.output_tokens
 
 
-def run_view(run: DiagnosisRun) -> RunView:
-    """Six queries, whatever the run holds."""
+def run_view(run: DiagnosisRun, *, notices: bool) -> RunView:
+    """Four queries, whatever the run holds; one more where there are `notices` of it, and where its set is new here."""
     frames = frames_overview(run.id, cited_invocations(run))
     words, tone = badge(run)
     answer = answer_of(run, frames.events_of_invocations)
@@ -168,15 +170,28 @@ def run_view(run: DiagnosisRun) -> RunView:
         why=_why(run) if answer is None and run.is_terminal else None,
         rehearsal=_rehearsal(run),
         alert_id=run.alert_id,
-        notices=notices_of(run.id),
+        notices=notices_of(run.id) if notices else (),
         frames=frames,
     )
 
 
 def _lowered(run: DiagnosisRun) -> tuple[str, ...]:
-    """The rules of the floor of safety that were below it in the set by which this run is judged."""
-    found = RuleSet.objects.filter(number=run.rule_set_version or 0).values_list("lowered", flat=True).first()
-    return tuple(found or ())
+    """The rules of the floor of safety that were below it in the set by which this run is judged.
+
+    A set never changes, so each process asks for it once an hour only.
+    """
+    number = run.rule_set_version
+    if number is None:
+        return ()
+    key = f"lowered-by-rule-set-{number}"
+    kept = caches["process"]
+    found: tuple[str, ...] | None = kept.get(key)
+    if found is None:
+        lowered = RuleSet.objects.filter(number=number).values_list("lowered", flat=True).first()
+        found = tuple(lowered or ())
+        if lowered is not None:
+            kept.set(key, found, LOWERED_KEPT_S)
+    return found
 
 
 def _rehearsal(run: DiagnosisRun) -> RehearsalView | None:

@@ -27,7 +27,8 @@ from runs.models import DiagnosisRun
 from runs.models.run import RunStatus
 from runs.models.token import Scope
 from runs.pages.again import again_view
-from runs.pages.feedbackview import feedback_views
+from runs.pages.around import Around, around
+from runs.pages.feedbackview import FeedbackView, feedback_views, no_feedback
 from runs.pages.view import page_view, target_of
 from runs.pages.words import STATUS_WORDS
 from runs.reruns import Came, ask_again, can_be_asked_again, may_ask_again
@@ -89,16 +90,21 @@ def run_page(request: HttpRequest, caller: Caller, run_id: str) -> HttpResponse:
         going = not run.is_terminal
         context |= {"timeline": timeline_view(run.id, overview, chosen, place, going=going, limit=limit)}
         return render(request, MORE[target], context)
-    view = run_view(run)
+    there = around(run.id)
+    view = run_view(run, notices=there.notices)
     context |= {
         "run": view,
-        "again": again_view(caller, run),
-        "feedback": feedback_views([run.id], caller.user_id)[run.id] if run.is_terminal else None,
+        "again": again_view(caller, run, asked_again=there.asked_again),
+        "feedback": _feedback(caller, run, there) if run.is_terminal else None,
         "timeline": timeline_view(run.id, view.frames, chosen, _place(request, panel), going=not run.is_terminal),
         "may_cancel": may_cancel(caller, run),
         "readings": readings_view(caller, run),
     }
     return render(request, "runs/parts/run.html" if target == "run" else "runs/run.html", context)
+
+
+def _feedback(caller: Caller, run: DiagnosisRun, there: Around) -> FeedbackView:
+    return feedback_views([run.id], caller.user_id)[run.id] if there.feedback else no_feedback(run.id)
 
 
 @require_POST

@@ -36,11 +36,12 @@ class AgainView:
         return self.by[0].id if self.by else ""
 
 
-def again_view(caller: Caller, run: DiagnosisRun) -> AgainView:
-    """One query; two for a run that asks another again."""
+def again_view(caller: Caller, run: DiagnosisRun, *, asked_again: bool) -> AgainView:
+    """One query for each side that there is: the run asked again, and (`asked_again`) those that ask this one again."""
     runs = visible_runs(caller).only(*_READ)
     first = runs.filter(id=run.again_of_id).first() if run.again_of_id else None
-    by = [_other(row) for row in runs.filter(again_of=run.id).order_by("-queued_at", "-id")[: SHOWN + 1]]
+    asking = runs.filter(again_of=run.id).order_by("-queued_at", "-id")[: SHOWN + 1] if asked_again else ()
+    by = [_other(row) for row in asking]
     return AgainView(
         may=can_be_asked_again(run) and may_ask_again(caller, run),
         of_id=run.again_of_id or "",

@@ -47,6 +47,11 @@ def feedback_views(run_ids: Iterable[str], person_id: int | None) -> dict[str, F
     return {run_id: _view(run_id, [row for row in rows if row.run_id == run_id], person_id) for run_id in ids}
 
 
+def no_feedback(run_id: str) -> FeedbackView:
+    """Nobody says anything of the run."""
+    return _view(run_id, [], None)
+
+
 def _view(run_id: str, rows: list[RunFeedback], person_id: int | None) -> FeedbackView:
     mine = next((row for row in rows if row.person_id is not None and row.person_id == person_id), None)
     others = [row for row in rows if row is not mine]
