@@ -6,9 +6,10 @@ from typing import Any
 
 from audit.pages.chart import Chart, chart_of
 from audit.pages.jsonhtml import JsonTree, json_tree
+from audit.pages.judged import RuleLine, rule_lines
 from audit.pages.loglines import LogLines, log_lines
 from audit.pages.marks import Marked, marked
-from audit.pages.proof import RuleLine, citations_of, rule_lines
+from audit.pages.proof import citations_of
 from audit.pages.timeline import TimelineRow, timeline_row
 from audit.pages.words import ROLE_WORDS
 from audit.restricted import visible_self_evaluation

@@ -8,24 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit.models import ToolInvocation
+from audit.pages.judged import Judged, RuleLine
 from audit.pages.marks import Marked, in_context
-from audit.pages.words import KIND_WORDS, RULE_VERDICT_WORDS, RULE_WORDS, tone_of_rule
-from audit.restricted import visible_self_evaluation
+from audit.pages.words import KIND_WORDS
 from gatekeeper.types import NO_EVIDENCE_PATH, Intent
 from runs.models import DiagnosisRun
 from runs.pages.hostile import one_line, seen
-from runs.pages.words import Tone, Words
-
-
-@dataclass(frozen=True, slots=True)
-class RuleLine:
-    """One rule's verdict about one claim. `verdict` is PASS, FAIL or NA."""
-
-    code: str
-    words: Words
-    verdict: str
-    verdict_words: Words
-    tone: Tone
+from runs.pages.words import Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +44,11 @@ class ClaimProof:
 
     @property
     def failed_rules(self) -> int:
-        return sum(rule.verdict == "FAIL" for rule in self.rules)
+        return sum(rule.verdict == "FAIL" and not rule.shadow for rule in self.rules)
+
+    @property
+    def failed_in_shadow(self) -> int:
+        return sum(rule.verdict == "FAIL" and rule.shadow for rule in self.rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +73,20 @@ class Answer:
     documents: tuple[tuple[str, str], ...]
 
 
-def answer_of(run: DiagnosisRun, events_of_invocations: Mapping[str, int]) -> Answer | None:
+def answer_of(run: DiagnosisRun, judged: Judged, events_of_invocations: Mapping[str, int]) -> Answer | None:
     """None: nothing was published. One query. `events_of_invocations`: sequence number by invocation id."""
     result = run.published_result
     if result is None:
         return None
     claims = {claim["claimId"]: claim for claim in result["claims"]}
     texts = _source_texts(run.id, claims.values())
-    gate, checks = _verdicts(run)
     proofs = {
         claim_id: ClaimProof(
             claim_id=claim_id,
             kind=KIND_WORDS.get(claim["kind"], claim["kind"]),
             text=seen(claim["claimText"]),
-            rules=gate.get(claim_id, ()),
-            supported=checks.get(claim_id),
+            rules=judged.rules.get(claim_id, ()),
+            supported=judged.supported.get(claim_id),
             evidence=tuple(_evidence(item, texts, events_of_invocations) for item in claim["evidence"]),
         )
         for claim_id, claim in claims.items()
@@ -129,41 +121,6 @@ def citations_of(run: DiagnosisRun, invocation_id: str) -> dict[str, list[tuple[
             if item["sourceInvocationId"] == invocation_id:
                 cited.setdefault(item["rawPath"], []).append((claim["claimId"], item["evidenceExcerpt"]))
     return cited
-
-
-def rule_line(code: str, verdict: str) -> RuleLine:
-    words = RULE_WORDS.get(code, code)
-    return RuleLine(code, words, verdict, RULE_VERDICT_WORDS.get(verdict, verdict), tone_of_rule(verdict))
-
-
-def rule_lines(rules: Iterable[Mapping[str, Any]]) -> tuple[RuleLine, ...]:
-    """One line for each code: a rule that failed at one citation has failed."""
-    worst: dict[str, str] = {}
-    for rule in rules:
-        code, verdict = rule["code"], rule["verdict"]
-        if worst.get(code) != "FAIL":
-            worst[code] = verdict
-    return tuple(rule_line(code, verdict) for code, verdict in worst.items())
-
-
-def standing_round(rounds: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The gate's last word: the repaired draft where anything of it stood, else the first one."""
-    if not rounds:
-        return None
-    last = rounds[-1]
-    stands = any(claim["accepted"] for claim in last.get("claims", ()))
-    return last if stands or len(rounds) == 1 else rounds[0]
-
-
-def _verdicts(run: DiagnosisRun) -> tuple[dict[str, tuple[RuleLine, ...]], dict[str, bool | None]]:
-    """Rule lines and the verifier's answer, each by claim id."""
-    kept = visible_self_evaluation(run, may_read_reasoning=False) or {}
-    evaluation = kept.get("verifier_evaluation") or {}
-    standing = standing_round(evaluation.get("gatekeeper_result", {}).get("rounds", [])) or {}
-    drafted = list(standing.get("draft_rules", ()))
-    gate = {claim["claim_id"]: rule_lines([*drafted, *claim["rules"]]) for claim in standing.get("claims", ())}
-    checks = (evaluation.get("evaluation") or {}).get("claim_checks", [])
-    return gate, {check["claim_id"]: check["supported"] for check in checks}
 
 
 def _source_texts(run_id: str, claims: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], tuple[int, str]]:

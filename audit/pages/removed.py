@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
-from audit.pages.proof import standing_round
+from audit.pages.judged import standing_round
 from audit.pages.words import RULE_WORDS
 from audit.restricted import visible_self_evaluation
 from gatekeeper.types import RuleMode

@@ -8,6 +8,7 @@ from django.core.cache import caches
 from django.utils.translation import gettext_lazy as _
 
 from audit.overview import FramesOverview, RecordOverview, frames_overview, record_overview
+from audit.pages.judged import GateRound, judged_of
 from audit.pages.proof import Answer, answer_of, cited_invocations
 from audit.trace import Count
 from gatekeeper.models import RuleSet
@@ -121,6 +122,7 @@ class RunView:
     cancelling: bool
     record: RecordState
     answer: Answer | None
+    gate: tuple[GateRound, ...]
     why: Why | None
     rehearsal: RehearsalView | None
     alert_id: int | None
@@ -136,7 +138,8 @@ def run_view(run: DiagnosisRun, *, notices: bool) -> RunView:
     """Four queries, whatever the run holds; one more where there are `notices` of it, and where its set is new here."""
     frames = frames_overview(run.id, cited_invocations(run))
     words, tone = badge(run)
-    answer = answer_of(run, frames.events_of_invocations)
+    judged = judged_of(run)
+    answer = answer_of(run, judged, frames.events_of_invocations)
     return RunView(
         id=run.id,
         session_id=run.session_id,
@@ -167,6 +170,7 @@ def run_view(run: DiagnosisRun, *, notices: bool) -> RunView:
         cancelling=not run.is_terminal and run.cancel_requested_at is not None,
         record=_record(record_overview(run), frames, terminal=run.is_terminal),
         answer=answer,
+        gate=judged.rounds,
         why=_why(run) if answer is None and run.is_terminal else None,
         rehearsal=_rehearsal(run),
         alert_id=run.alert_id,

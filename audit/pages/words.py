@@ -30,6 +30,7 @@ RULE_WORDS: dict[str, Words] = {
     "AR004_MAIN_SUBJECT": _("no unrelated alert became the main subject"),
 }
 RULE_VERDICT_WORDS: dict[str, Words] = {"PASS": _("pass"), "FAIL": _("fail"), "NA": _("does not apply")}
+FAILS_IN_SHADOW = _("would fail")
 _RULE_TONES = {"PASS": Tone.GOOD, "FAIL": Tone.BAD, "NA": Tone.QUIET}
 
 EVENT_WORDS: dict[str, Words] = {

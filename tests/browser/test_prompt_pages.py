@@ -48,7 +48,7 @@ def test_a_prompt_is_edited_tried_activated_compared_and_rolled_back(
     page.get_by_role("button", name="Save as a new version").click()
     expect(page.get_by_text("Saved as chat-verifier-v2. It is not active yet.")).to_be_visible()
 
-    page.locator("#content").get_by_role("link", name="Dry-run").click()
+    page.locator("#content").get_by_role("link", name="Dry-run", exact=True).click()
     page.get_by_label("Incident").select_option(INCIDENT)
     page.get_by_role("button", name="Try it on the incident").click()
     expect(page.get_by_role("heading", name="Released statements")).to_be_visible(timeout=30_000)
