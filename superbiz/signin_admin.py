@@ -10,28 +10,17 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from runs.pages.lookups import is_plain
+from superbiz.read_only_admin import ReadOnlyAdmin
 
 
-class _ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
+class _SignIns(ReadOnlyAdmin):
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         # An address that is none is an error of the database; the search looks for addresses.
-        return (
-            not lookup.startswith("ip_address") and is_plain(lookup) and super().lookup_allowed(lookup, value, request)
-        )
-
-    def has_add_permission(self, _request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, _request: HttpRequest, _obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, _request: HttpRequest, _obj: Any = None) -> bool:
-        return False
+        return not lookup.startswith("ip_address") and super().lookup_allowed(lookup, value, request)
 
 
 @admin.register(AccessAttempt)
-class AttemptAdmin(_ReadOnly):
+class AttemptAdmin(_SignIns):
     """Failures since the last success, by name and address. They lapse by themselves; `unlock` forgets them now."""
 
     list_display = ("username", "ip_address", "failures_since_start", "locked_out", "attempt_time", "path_info")
@@ -65,7 +54,7 @@ class AttemptAdmin(_ReadOnly):
 
 
 @admin.register(AccessLog)
-class SignInAdmin(_ReadOnly):
+class SignInAdmin(_SignIns):
     list_display = ("username", "ip_address", "attempt_time", "logout_time", "path_info")
     search_fields = ("username", "ip_address")
     fields = ("username", "ip_address", "attempt_time", "logout_time", "path_info", "user_agent")

@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -110,9 +111,11 @@ class SizeForm(forms.Form):
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@for_people_with(CHANGE)
+@for_people_with(*SEE)
 def rule_previews(request: HttpRequest, _caller: Caller, proposal_id: int) -> HttpResponse:
-    """The previews of a proposal, and the form that starts one."""
+    """The previews of a proposal and, for who may change rules, the form that starts one."""
+    if request.method == "POST" and not request.user.has_perm(CHANGE):
+        raise PermissionDenied
     proposal = RuleProposal.objects.filter(pk=min(proposal_id, LARGEST_ID)).first()
     if proposal is None:
         raise Http404(_("There is no such proposal."))
@@ -150,7 +153,7 @@ def _begun(proposal: RuleProposal, size: int, request: HttpRequest) -> RulePrevi
 
 
 @require_safe
-@for_people_with(CHANGE)
+@for_people_with(*SEE)
 def rule_preview(request: HttpRequest, caller: Caller, preview_id: int) -> HttpResponse:
     """How far it is, and what was found. `?consequence=WITHHELD&page=2` of it; `?consequence=NOT_JUDGED`."""
     preview = (

@@ -160,6 +160,23 @@ def test_a_preview_begins_on_the_proposals_page_and_is_worked_off_by_a_task(clie
     assert client.post(f"/rule-proposals/{proposal.pk}/previews/", {"size": "7"}).status_code == 422
 
 
+def test_who_only_sees_the_rules_reads_previews_and_starts_none(anna: User) -> None:
+    auditor = UserFactory.create(is_staff=True)
+    auditor.user_permissions.add(Permission.objects.get(codename="view_rule"))
+    client = Client()
+    client.force_login(auditor)
+    proposal = stricter(anna)
+    of_proposal = f"/rule-proposals/{proposal.pk}/previews/"
+    assert "Nobody has tried it on past runs." in client.get(of_proposal).content.decode()
+    preview = impact.start(proposal, 100, anna)
+    text = client.get(of_proposal).content.decode()
+    assert f'href="/rule-previews/{preview.pk}/"' in text
+    assert "Try it on the last" not in text
+    assert client.get(f"/rule-previews/{preview.pk}/").status_code == 200
+    assert client.post(of_proposal, {"size": "100"}).status_code == 403
+    assert RulePreview.objects.count() == 1
+
+
 def test_a_third_preview_is_refused_on_the_page_which_links_those_that_go_on(client: Client, anna: User) -> None:
     going = [impact.start(stricter(anna), size, anna) for size in impact.SIZES]
     answer = client.post(f"/rule-proposals/{stricter(anna).pk}/previews/", {"size": "100"})

@@ -14,6 +14,7 @@ import pytest
 from axes.models import AccessAttempt, AccessLog
 from django.apps import apps
 from django.contrib import admin
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import Group, User
 from django.db import models
 from django.test import Client, RequestFactory
@@ -85,6 +86,7 @@ TABLE = {
     "audit.agentreasoning": row(AUDITED),
     "audit.reasoningaccess": row(AUDITED),
     "audit.prunedrun": row(AUDITED),
+    "admin.logentry": row(AUDITED),
     "axes.accessattempt": row(AUDITED, actions={"unlock": CHIEF}),
     "axes.accesslog": row(AUDITED),
     "auth.user": row(AUDITED, add=CHIEF, change=CHIEF, own={"auth_user_password_change": CHIEF}),
@@ -158,7 +160,7 @@ def _groups(db: None) -> None:
         import_module(f"superbiz.migrations.{name}").make_groups(apps, None)
 
 
-GROUP_MIGRATIONS = ("0001_groups", "0002_notices_and_silences")
+GROUP_MIGRATIONS = ("0001_groups", "0002_notices_and_silences", "0003_changes")
 
 
 @pytest.fixture
@@ -188,6 +190,7 @@ def rows() -> dict[str, models.Model]:
     AccessAttempt.objects.create(
         username="casey", ip_address="192.0.2.1", user_agent="x", failures_since_start=5, attempt_time=now()
     )
+    LogEntry.objects.log_actions(UserFactory.create().pk, [run], CHANGE, "Said why.", single_object=True)
     AccessLog.objects.create(username="casey", ip_address="192.0.2.1", attempt_time=now())
     found = {key: model._default_manager.first() for key, model in REGISTERED.items()}
     missing = [key for key, instance in found.items() if instance is None]
