@@ -13,7 +13,8 @@ rules, `--only rules-list-light rules-preview-light rules-diff-light rules-rule-
 restore GK005 on that server, which should have some concluded runs. `--only compare-light compare-narrow
 run-again-dark` first runs that run again; on a server without the recording that `make demo` reads, the two come out
 differently. Those of chat, `--only chat-empty-light chat-running-light chat-answered-light chat-answered-dark
-chat-answered-narrow`, ask questions on that server; those of the inbox are `--only alerts-light alerts-narrow`. Both
+chat-answered-narrow`, ask questions on that server; those of the inbox are `--only alerts-light alerts-narrow`, those of
+knowledge `--only knowledge-light knowledge-document-light`. All of these
 are made on a server that `make demo` started.
 """
 
@@ -136,6 +137,17 @@ def shoot_alerts(page: Page, base: str, album: Album, screen: str) -> None:
         page.locator("#alert-rows [data-row]").first.click()
         page.wait_for_selector(".history")
         album.shoot(page, f"alert-{screen}")
+
+
+def shoot_knowledge(page: Page, base: str, album: Album, screen: str) -> None:
+    """The list, a search, and the first of its passages in its document."""
+    page.goto(f"{base}/knowledge/")
+    album.shoot(page, f"knowledge-{screen}", full_page=False)
+    page.goto(f"{base}/knowledge/?q=connection+pool+exhausted")
+    album.shoot(page, f"knowledge-search-{screen}", full_page=False)
+    page.locator(".knowledge-where a").first.click()
+    page.wait_for_selector(".passage")
+    album.shoot(page, f"knowledge-document-{screen}", full_page=False)
 
 
 def shoot_chat(page: Page, base: str, album: Album, screen: str) -> None:
@@ -269,6 +281,8 @@ def shoot_all(browser: Browser, base: str, album: Album, options: argparse.Names
             shoot_chat(page, base, album, screen)
         if album.wants("alert"):
             shoot_alerts(page, base, album, screen)
+        if album.wants("knowledge"):
+            shoot_knowledge(page, base, album, screen)
         shoot_list(page, base, album, screen)
         page.goto(f"{base}/runs/run_none/")
         album.shoot(page, f"not-found-{screen}")

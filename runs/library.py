@@ -65,6 +65,20 @@ class Shelf:
 
 SHELF = Shelf()
 
+CITED = """
+    INSERT INTO run_document (run_id, document_id, at)
+    SELECT DISTINCT run.id, left(source ->> 'documentId', 200), run.finished_at
+    FROM diagnosis_run run, jsonb_array_elements(run.published_result -> 'sourceDocuments') source
+    WHERE run.id = %s AND run.rehearsal IS NULL
+    ON CONFLICT DO NOTHING
+"""
+
+
+def note_citations(run_id: str) -> None:
+    """Write down which documents the run's published answer names. May be repeated."""
+    with connection.cursor() as cursor:
+        cursor.execute(CITED, [run_id])
+
 
 def store(document: Document, *, source: str) -> bool:
     """Bring a document in, or in again where it changed. Returns whether anything changed."""

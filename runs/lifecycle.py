@@ -26,7 +26,7 @@ from django.db.models.functions import Coalesce, Now
 from django.utils.crypto import get_random_string
 
 from gatekeeper.types import Intent
-from runs import ids, live, notices, recall, tally
+from runs import ids, library, live, notices, recall, tally
 from runs.conclusions import cancelled, failed, safe_content
 from runs.errors import CancelReason, FailureCode
 from runs.harness.events import (
@@ -258,6 +258,8 @@ def finish(ref: RunRef, conclusion: Conclusion, counted: Tally | None = None) ->
         ended = _end(_held(ref), conclusion, counted)
         if ended:
             _write_finished(ref)
+            if conclusion.published is not None and conclusion.published.source_documents:
+                library.note_citations(ref.run_id)
     if not ended:
         return counted is not None and _ended_so(ref, conclusion, counted)
     log.info("run finished", run_id=ref.run_id, outcome=conclusion.status)

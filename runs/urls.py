@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from runs import alert_views, chat_views, feedback_views
+from runs import alert_views, chat_views, feedback_views, knowledge_views
 
 urlpatterns = [
     path("chat/", chat_views.chat_page, name="chat"),
@@ -17,5 +17,7 @@ urlpatterns = [
     path("alerts/<int:alert_id>/diagnose/", alert_views.diagnose_alert, name="diagnose_alert"),
     path("alerts/<int:alert_id>/silence/", alert_views.silence_alert, name="silence_alert"),
     path("alerts/<int:alert_id>/silence/end/", alert_views.end_silence, name="end_silence"),
+    path("knowledge/", knowledge_views.knowledge_list, name="knowledge"),
+    path("knowledge/<str:document_id>/", knowledge_views.knowledge_document, name="document"),
     path("runs/<str:run_id>/feedback/", feedback_views.run_feedback, name="run_feedback"),
 ]

@@ -3,23 +3,31 @@
 Everything here is what anyone who may read the run may see: published texts, tool output, rule codes and verdicts.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from django.db.models import JSONField
+from django.db.models.expressions import RawSQL
 
 from audit.models import ToolInvocation
 from audit.pages.judged import Judged, RuleLine
 from audit.pages.marks import Marked, in_context
 from audit.pages.words import KIND_WORDS
-from gatekeeper.types import NO_EVIDENCE_PATH, Intent
+from gatekeeper.types import NO_EVIDENCE_PATH, Intent, SourceKind
 from runs.models import DiagnosisRun
 from runs.pages.hostile import one_line, seen
+from runs.pages.links import document_address
 from runs.pages.words import Words
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceLine:
-    """One citation. `sequence_no` None: no event of this run tells of that tool call."""
+    """One citation. `sequence_no` None: no event of this run tells of that tool call.
+
+    `document`: the address of the passage in its runbook, empty where the excerpt is of none.
+    """
 
     invocation_id: str
     tool_name: str
@@ -29,6 +37,7 @@ class EvidenceLine:
     sequence_no: int | None
     ref_index: int | None
     nothing_found: bool
+    document: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,10 @@ class StatementProof:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The published result, ready to be shown. `general`: an answer that no evidence stands behind, as it says."""
+    """The published result, ready to be shown. `general`: an answer that no evidence stands behind, as it says.
+
+    `documents`: address, which may be empty, and title.
+    """
 
     general: bool
     conclusion: str
@@ -79,7 +91,7 @@ def answer_of(run: DiagnosisRun, judged: Judged, events_of_invocations: Mapping[
     if result is None:
         return None
     claims = {claim["claimId"]: claim for claim in result["claims"]}
-    texts = _source_texts(run.id, claims.values())
+    sources = _sources(run.id, claims.values())
     proofs = {
         claim_id: ClaimProof(
             claim_id=claim_id,
@@ -87,7 +99,7 @@ def answer_of(run: DiagnosisRun, judged: Judged, events_of_invocations: Mapping[
             text=seen(claim["claimText"]),
             rules=judged.rules.get(claim_id, ()),
             supported=judged.supported.get(claim_id),
-            evidence=tuple(_evidence(item, texts, events_of_invocations) for item in claim["evidence"]),
+            evidence=tuple(_evidence(item, sources, events_of_invocations) for item in claim["evidence"]),
         )
         for claim_id, claim in claims.items()
     }
@@ -103,7 +115,10 @@ def answer_of(run: DiagnosisRun, judged: Judged, events_of_invocations: Mapping[
             for number, statement in enumerate(result["statements"], start=1)
         ),
         limitations=tuple(seen(text) for text in result["limitations"]),
-        documents=tuple((document["documentId"], seen(document["title"])) for document in result["sourceDocuments"]),
+        documents=tuple(
+            (document_address(document["documentId"]), seen(document["title"]))
+            for document in result["sourceDocuments"]
+        ),
     )
 
 
@@ -123,29 +138,56 @@ def citations_of(run: DiagnosisRun, invocation_id: str) -> dict[str, list[tuple[
     return cited
 
 
-def _source_texts(run_id: str, claims: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], tuple[int, str]]:
-    """Index and text of each cited ref, by invocation id and path. One query."""
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A ref that is cited: its index and text; the document that it is of, where it is of one."""
+
+    index: int
+    text: str
+    document_id: str
+
+
+# Of the passages that a look-up gave: the ref at `$.hits[2].text` is of the third.
+_DOCUMENTS = RawSQL(
+    "CASE WHEN source_kind = %s THEN jsonb_path_query_array(output, '$.hits[*].document_id') ELSE '[]' END",
+    [SourceKind.KNOWLEDGE.value],
+    output_field=JSONField(),
+)
+_HIT = re.compile(r"\$\.hits\[(\d{1,4})\]")
+
+
+def _sources(run_id: str, claims: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], _Source]:
+    """By invocation id and path. One query."""
     cited = {item["sourceInvocationId"] for claim in claims for item in claim["evidence"]}
-    rows = ToolInvocation.objects.filter(run_id=run_id, invocation_id__in=cited)
+    rows = ToolInvocation.objects.filter(run_id=run_id, invocation_id__in=cited).annotate(documents=_DOCUMENTS)
     return {
-        (invocation_id, ref["raw_path"]): (index, ref["text"])
-        for invocation_id, refs in rows.values_list("invocation_id", "evidence_refs")
+        (invocation_id, ref["raw_path"]): _Source(index, ref["text"], _document_of(ref["raw_path"], documents))
+        for invocation_id, refs, documents in rows.values_list("invocation_id", "evidence_refs", "documents")
         for index, ref in enumerate(refs)
     }
 
 
+def _document_of(raw_path: str, documents: Sequence[Any]) -> str:
+    """Empty: it is of no document."""
+    hit = _HIT.match(raw_path)
+    at = int(hit[1]) if hit else len(documents)
+    found = documents[at] if at < len(documents) else ""
+    return found if isinstance(found, str) else ""
+
+
 def _evidence(
-    item: Mapping[str, str], texts: Mapping[tuple[str, str], tuple[int, str]], events: Mapping[str, int]
+    item: Mapping[str, str], sources: Mapping[tuple[str, str], _Source], events: Mapping[str, int]
 ) -> EvidenceLine:
     key = item["sourceInvocationId"], item["rawPath"]
-    index, text = texts.get(key, (None, ""))
+    source = sources.get(key)
     return EvidenceLine(
         invocation_id=one_line(item["sourceInvocationId"], 60),
         tool_name=one_line(item["toolName"], 60),
         raw_path=one_line(item["rawPath"], 120),
         excerpt=seen(item["evidenceExcerpt"]),
-        source=in_context(text, item["evidenceExcerpt"]),
+        source=in_context(source.text if source else "", item["evidenceExcerpt"]),
         sequence_no=events.get(item["sourceInvocationId"]),
-        ref_index=index,
+        ref_index=source.index if source else None,
         nothing_found=item["rawPath"] == NO_EVIDENCE_PATH,
+        document=document_address(source.document_id, item["evidenceExcerpt"]) if source else "",
     )

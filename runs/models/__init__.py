@@ -1,6 +1,6 @@
 from runs.models.alert import Alert
 from runs.models.feedback import RunFeedback
-from runs.models.knowledge import KnowledgeChunk, KnowledgeDocument
+from runs.models.knowledge import KnowledgeChunk, KnowledgeDocument, RunDocument
 from runs.models.notice import RunNotice
 from runs.models.run import DiagnosisRun
 from runs.models.session import ChatSession
@@ -15,6 +15,7 @@ __all__ = [
     "DiagnosisRun",
     "KnowledgeChunk",
     "KnowledgeDocument",
+    "RunDocument",
     "RunFeedback",
     "RunNotice",
 ]

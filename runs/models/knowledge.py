@@ -1,4 +1,4 @@
-"""Written knowledge: documents and the passages they are cut into."""
+"""Written knowledge: documents, the passages they are cut into, and the runs whose answers cite them."""
 
 from django.db import models
 
@@ -37,3 +37,24 @@ class KnowledgeChunk(models.Model):
 
     def __str__(self) -> str:
         return f"{self.document_id}#{self.position}"
+
+
+class RunDocument(models.Model):
+    """A document among the sources of a run's published answer. An index of `published_result`; rehearsals have none.
+
+    `document_id` is no foreign key: a document that was taken away was cited all the same.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    run = models.ForeignKey("runs.DiagnosisRun", on_delete=models.CASCADE, related_name="documents_cited")
+    document_id = models.CharField(max_length=200)
+    at = models.DateTimeField()
+
+    class Meta:
+        db_table = "run_document"
+        constraints = [models.UniqueConstraint(fields=["run", "document_id"], name="run_document_once")]
+        # Of one document: how many runs cite it, and the newest of them.
+        indexes = [models.Index(fields=["document_id", "-at"], name="idx_run_document_at")]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.document_id}"

@@ -15,6 +15,7 @@ from runs.models import ChatSession, DiagnosisRun
 from runs.models.run import RunStatus
 from runs.pages.feedbackview import FeedbackView, feedback_views
 from runs.pages.hostile import one_line, seen
+from runs.pages.links import document_address
 from runs.pages.words import VERDICT_WORDS, Tone, Words, badge, tone_of_code
 from runs.selection import cursor_after, ordered
 
@@ -48,7 +49,7 @@ class Told:
     statements: tuple[Said, ...]
     limitations: tuple[str, ...]
     scope: str
-    documents: tuple[str, ...]
+    documents: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +219,10 @@ def _told(run: DiagnosisRun) -> Told:
         statements=tuple(Said(number, seen(each["text"]), bool(each["claimIds"])) for number, each in statements),
         limitations=tuple(seen(text) for text in result["limitations"]),
         scope=seen(result["scope"]),
-        documents=tuple(seen(document["title"]) for document in result["sourceDocuments"]),
+        documents=tuple(
+            (document_address(document["documentId"]), seen(document["title"]))
+            for document in result["sourceDocuments"]
+        ),
     )
 
 

@@ -1,11 +1,17 @@
 """Addresses that come with alerts and evidence: a link only where following it can do nothing but open a page."""
 
+import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
+
+from django.urls import reverse
 
 from runs.pages.hostile import one_line
 
 LONGEST = 2_000
+# Enough to find a passage by.
+EXCERPT_CHARS = 300
+_DOCUMENT_ID = re.compile(r"[\w.-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +40,11 @@ def safe_address(value: str) -> str:
     except ValueError:
         return ""
     return text if known else ""
+
+
+def document_address(document_id: str, excerpt: str = "") -> str:
+    """The page of a document, at the passage that holds the excerpt; empty for an id that no document can have."""
+    if not _DOCUMENT_ID.fullmatch(document_id):
+        return ""
+    page = reverse("document", args=[document_id])
+    return f"{page}?{urlencode({'excerpt': excerpt[:EXCERPT_CHARS]})}" if excerpt else page

@@ -13,8 +13,9 @@ from django.contrib.auth.models import Permission, User
 from playwright.sync_api import Browser, Page
 
 from audit.readings import record_access
-from runs import alert_actions, feedback
+from runs import alert_actions, feedback, library
 from runs.access import Caller
+from runs.knowledge.chunking import read_markdown
 from runs.models import Alert, RunFeedback
 from runs.models.feedback import Rating
 from tests.audit.told_runs import (
@@ -135,6 +136,13 @@ def rated_run() -> str:
     return f"/runs/{RunFeedback.objects.get().run_id}/feedback/"
 
 
+def shelf_with_a_document() -> str:
+    """Id of a document with every kind of block."""
+    text = "# Pool\n\n- one\n- two\n\n| a | b |\n|---|---|\n| c | d |\n\n## Fix\n\nRoll back: `x`, [more](https://x.example/)."
+    library.store(read_markdown("pool", f"{text}\n\n```\nkubectl\n```\n"), source="pool.md")
+    return "pool"
+
+
 PAGES = [
     Looked("sign-in", fixed("/sign-in/"), signed_in=False),
     Looked("sign-in link that is gone", fixed("/sign-in/no-such-token/"), signed_in=False),
@@ -162,6 +170,9 @@ PAGES = [
     Looked("inbox", lambda: alert_of_all_kinds() and "/alerts/", settled=".alerts"),
     Looked("inbox without a match", fixed("/alerts/?state=firing")),
     Looked("alert", lambda: f"/alerts/{alert_of_all_kinds().id}/", settled=".history"),
+    Looked("knowledge", lambda: shelf_with_a_document() and "/knowledge/", settled=".knowledge-list"),
+    Looked("knowledge, searched", lambda: shelf_with_a_document() and "/knowledge/?q=pool", settled=".knowledge-found"),
+    Looked("document", lambda: f"/knowledge/{shelf_with_a_document()}/?excerpt=Roll+back", settled=".passage-found"),
     Looked("chat, nothing asked yet", fixed("/chat/")),
     Looked("chat", lambda: chat_of_all_kinds() and "/chat/", settled="#chats"),
     Looked("conversation", lambda: f"/chat/{chat_of_all_kinds()}/", settled=".turn-steps"),

@@ -22,7 +22,9 @@ def test_changes_of_all_kinds_stand_in_one_list_with_who_why_and_from_what_to_wh
     client.force_login(anna)
     shown = rulesets.newest_row().number
     client.post(f"/admin/gatekeeper/ruleproposal/{proposal.pk}/change/", {"shown": shown, "reason": "Tried and fine"})
-    client.post(f"/admin/runs/apitoken/{token.pk}/revoke/", {"generation": token.generation, "reason": "Nobody uses it"})
+    client.post(
+        f"/admin/runs/apitoken/{token.pk}/revoke/", {"generation": token.generation, "reason": "Nobody uses it"}
+    )
     text = client.get("/admin/admin/logentry/").content.decode()
     assert "<h1>Changes</h1>" in text
     for told in ("anna", GK009, "Tried and fine", "ENFORCED → SHADOW", "pager", "Nobody uses it"):
