@@ -1,7 +1,7 @@
 """What a person does with the pages, in a real browser."""
 
 from django.contrib.auth.models import User
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from audit.models import ReasoningAccess
 from audit.readings import record_access
@@ -9,7 +9,8 @@ from runs.access import Caller
 from tests.audit import emissions
 from tests.audit.recording import append_now
 from tests.audit.told_runs import EXCERPT, FRAMES, STEP_EVENT, TOOL_EVENT, finish, opening, told_run
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import Server, Visitor, visiting
+from tests.browser.wire import wire_to
 from tests.browser.working import Worker, alert_comes_in, ended
 from tests.factories import AlertFactory
 
@@ -237,3 +238,36 @@ def test_hostile_evidence_runs_nothing_in_the_browser(visitor: Visitor, person: 
     expect(visitor.page.locator("#ref-0 mark")).to_have_text(EXCERPT)
     expect(visitor.page.locator("#ref-0")).to_contain_text("<script>window.hit=1</script>")
     assert visitor.page.evaluate("window.hit") is None
+
+
+def test_a_connection_that_drops_leaves_no_gap_and_no_repeat_and_live_rows_are_the_pages_own(
+    browser: Browser, server: Server, person: User
+) -> None:
+    run = opening()
+    with wire_to(server.base) as wire, visiting(browser, wire.base) as visitor:
+        page = visitor.page
+        opened: list[str] = []
+        page.on("request", lambda request: opened.append(request.url) if "/live/" in request.url else None)
+        visitor.sign_in(person)
+        visitor.open(f"/runs/{run.id}/")
+        rows = page.locator("#timeline > li")
+        expect(rows).to_have_count(3)
+        append_now(run, [emissions.guarded()])
+        expect(rows).to_have_count(4)
+        wire.cut()
+        append_now(run, [emissions.guarded(), emissions.guarded()])
+        while not wire.refused:
+            page.wait_for_timeout(20)
+        expect(rows).to_have_count(4)
+        wire.mend()
+        expect(rows).to_have_count(6)
+        assert rows.evaluate_all("rows => rows.map(row => row.id)") == [f"event-{number}" for number in range(1, 7)]
+        live = rows.evaluate_all("rows => rows.map(row => row.outerHTML)")
+        page.reload()
+        expect(rows).to_have_count(6)
+        assert rows.evaluate_all("rows => rows.map(row => row.outerHTML)") == live
+        finish(run)
+        expect(page.locator("#live")).to_have_count(0)
+        ended = len(opened)
+        page.wait_for_timeout(1_000)
+        assert len(opened) == ended
