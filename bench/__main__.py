@@ -24,6 +24,7 @@ BENCHMARKS = (
     "webhook",
     "storm",
     "explorer",
+    "live",
     "preview",
     "streams",
     "cancel",
