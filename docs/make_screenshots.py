@@ -13,9 +13,8 @@ rules, `--only rules-list-light rules-preview-light rules-diff-light rules-rule-
 restore GK005 on that server, which should have some concluded runs. `--only compare-light compare-narrow
 run-again-dark` first runs that run again; on a server without the recording that `make demo` reads, the two come out
 differently. Those of chat, `--only chat-empty-light chat-running-light chat-answered-light chat-answered-dark
-chat-answered-narrow`, ask questions on that server; those of the inbox are `--only alerts-light alerts-narrow`, those of
-knowledge `--only knowledge-light knowledge-document-light`. All of these
-are made on a server that `make demo` started.
+chat-answered-narrow`, ask questions on that server; those of the inbox are `--only alerts-light alerts-narrow`, those
+of knowledge `--only knowledge-light knowledge-document-light`. All are made on a server that `make demo` started.
 """
 
 import argparse

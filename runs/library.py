@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from django.db import connection, transaction
 from django.db.models import Count, Max
 
-from runs.knowledge.chunking import Chunk, Document, chunk
+from runs.knowledge.chunking import MAX_TITLE_CHARS, Chunk, Document, chunk
 from runs.knowledge.index import KnowledgeIndex
 from runs.models import KnowledgeChunk, KnowledgeDocument
+from runs.tools.redaction import clean
 
 HINT_FIELDS = ("alerts", "error_codes", "aliases", "services")
 # Any number, as long as nothing else of ours takes it: imports come one after the other.
@@ -80,9 +81,21 @@ def note_citations(run_id: str) -> None:
         cursor.execute(CITED, [run_id])
 
 
+def masked(document: Document) -> Document:
+    """Without its secrets. As a whole, before it is cut: half a private key is not known for one."""
+    hints = {name: tuple(clean(text) for text in getattr(document, name)) for name in HINT_FIELDS}
+    title = clean(document.title)[:MAX_TITLE_CHARS]
+    return Document(document.document_id, title, clean(document.text), **hints)
+
+
+def digest_of(document: Document, source: str) -> str:
+    return hashlib.sha256(repr((source, document)).encode()).hexdigest()
+
+
 def store(document: Document, *, source: str) -> bool:
     """Bring a document in, or in again where it changed. Returns whether anything changed."""
-    digest = hashlib.sha256(repr((source, document)).encode()).hexdigest()
+    document = masked(document)
+    digest = digest_of(document, source)
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [IMPORT_LOCK])

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 PASSAGE_CHARS = 900
 MAX_DOCUMENT_CHARS = 1_000_000
+MAX_TITLE_CHARS = 300
 
 
 class BadDocument(ValueError):
@@ -44,11 +45,16 @@ class Chunk:
     text: str
 
 
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
 def _as_texts(value: Any) -> Any:
     """A list of texts; numbers (error code 1205) as YAML reads them become text again."""
     items = [value] if isinstance(value, str | int) else value
     if not isinstance(items, list) or any(not isinstance(item, str | int) or isinstance(item, bool) for item in items):
         raise ValueError("must be a list of texts")
+    if any(_UNSTORABLE.search(str(item)) for item in items):
+        raise ValueError("holds a NUL or half a character")
     return tuple(text for item in items if (text := str(item).strip()))
 
 
@@ -60,7 +66,7 @@ class FrontMatter(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    title: Annotated[str | None, Field(max_length=300)] = None
+    title: str | None = None
     alerts: Texts = ()
     error_codes: Texts = ()
     aliases: Texts = ()
@@ -87,6 +93,10 @@ def read_markdown(document_id: str, text: str, *, fallback_title: str | None = N
     title = front.title or (heading[1].strip() if heading else None) or fallback_title
     if not title or not title.strip():
         raise BadDocument("the document has no title: give one in its front matter or as its first # heading")
+    if _UNSTORABLE.search(title):
+        raise BadDocument("its title holds a NUL or half a character")
+    if len(title.strip()) > MAX_TITLE_CHARS:
+        raise BadDocument(f"its title is longer than {MAX_TITLE_CHARS} characters")
     return Document(document_id, title.strip(), body, front.alerts, front.error_codes, front.aliases, front.services)
 
 

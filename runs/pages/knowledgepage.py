@@ -5,8 +5,9 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 
-from django.db.models import Count, Max
+from django.db.models import Count, Max, QuerySet
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -15,6 +16,7 @@ from runs.access import Caller, visible_runs
 from runs.knowledge.index import SearchResult
 from runs.library import SHELF
 from runs.models import DiagnosisRun, KnowledgeChunk, KnowledgeDocument, RunDocument
+from runs.pages.cutblocks import going_on, left_open
 from runs.pages.hostile import one_line, seen
 from runs.pages.markdownhtml import html_of
 from runs.pages.words import Tone, Words, badge
@@ -211,7 +213,7 @@ class DocumentView:
 
 
 def document_view(caller: Caller, row: KnowledgeDocument, *, number: int, excerpt: str = "") -> DocumentView:
-    """One page of its passages: that of the excerpt where one is looked for. Five queries at most."""
+    """One page of its passages: that of the excerpt where one is looked for. Six queries at most."""
     chunks = KnowledgeChunk.objects.filter(document=row).order_by("position")
     total = chunks.count()
     pages = max(1, math.ceil(total / PASSAGES_A_PAGE))
@@ -225,7 +227,7 @@ def document_view(caller: Caller, row: KnowledgeDocument, *, number: int, excerp
         sha256=row.sha256,
         imported_at=row.imported_at,
         names=_names(row),
-        passages=tuple(_passages(shown, found_at)),
+        passages=tuple(_passages(shown, found_at, _opened_before(chunks, shown.first()))),
         total=total,
         number=number,
         pages=pages,
@@ -243,12 +245,29 @@ def _names(row: KnowledgeDocument) -> tuple[tuple[Words, tuple[str, ...]], ...]:
     )
 
 
-def _passages(chunks: Iterable[KnowledgeChunk], found_at: int | None) -> Iterable[Passage]:
-    before = None
+def _opened_before(chunks: QuerySet[KnowledgeChunk], first: KnowledgeChunk | None) -> str:
+    """What the passages above leave open. No block goes on over a heading."""
+    if first is None or not first.position:
+        return ""
+    above = chunks.filter(position__lt=first.position).reverse()
+    same = list(takewhile(lambda piece: piece.section == first.section, above.iterator()))
+    opened = ""
+    for piece in reversed(same):
+        opened = left_open(going_on(opened, piece.text))
+    return opened
+
+
+def _passages(chunks: Iterable[KnowledgeChunk], found_at: int | None, opened: str) -> Iterable[Passage]:
+    section, before = None, None
     for piece in chunks:
+        if section not in {None, piece.section}:
+            opened = ""
+        text = going_on(opened, piece.text)
+        opened, section = left_open(text), piece.section
         above = tuple(one_line(clean(part), 160) for part in piece.section.split(" > ") if part)
-        html = html_of(clean(piece.text))
-        yield Passage(piece.position, above if above != before else (), html, piece.position == found_at)
+        yield Passage(
+            piece.position, above if above != before else (), html_of(clean(text)), piece.position == found_at
+        )
         before = above
 
 

@@ -17,7 +17,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # Every branch of `_SECRETS` needs one of these; most lines have none and are done after this one look.
 _MAYBE = re.compile(
     r"pass|pwd|secret|token|api.?key|access.?key|private.?key|credential|identified|sig|auth|bearer|basic|cookie"
-    r"|key=|://[^\s]*@|akia|asia|eyj|gh[pousr]_|github_pat|glpat|xox|sk[-_]|rk_|aiza|hooks\.slack",
+    r"|key=|://\S{0,520}@|akia|asia|eyj|gh[pousr]_|github_pat|glpat|xox|sk[-_]|rk_|aiza|hooks\.slack",
     re.IGNORECASE,
 )
 
@@ -30,28 +30,33 @@ _BARE = r"(?:(?![,;)\]}|]*(?:\s|$|[\w.-]{1,40}[=:]))[^\s\"'`&<>\\])+"
 # A quoted value may have lost its end to a cut.
 _QUOTED = r"\"(?:[^\"\\]|\\.)*(?:\"|\Z)|'(?:[^'\\]|\\.)*(?:'|\Z)"
 
+# What comes before the certain part of a secret is bounded: texts of a megabyte come in, and a part without an end
+# would be looked for from every place that looks like its beginning.
 _SECRETS = re.compile(
     rf"""
       (?P<pem>-----BEGIN\ [A-Z0-9 ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z0-9 ]*PRIVATE\ KEY-----|\Z))
     | (?P<url_head>\b[a-z][a-z0-9+.-]{{0,20}}://[^\s/@:'"]{{0,200}}:)
       (?!\d{{1,5}}(?:[/?\#\s,]|$))(?P<url_password>[^\s'"<>]{{1,300}})(?=@)
     | (?P<user_head>\bhttps?://)(?P<user_token>[^\s/@:'"]{{16,200}})(?=@)
-    | (?P<auth_head>\b(?:proxy-)?authorization\\?["']?\s*[:=]\s*\\?["']?
-        (?:(?:bearer|basic|digest|token|apikey|negotiate|aws4-hmac-sha256)\s+))
+    | (?P<auth_head>\b(?:proxy-)?authorization\\?["']?\s{{0,40}}[:=]\s{{0,40}}\\?["']?
+        (?:(?:bearer|basic|digest|token|apikey|negotiate|aws4-hmac-sha256)\s{{1,40}}))
       (?P<auth_value>[^\r\n"'\\]+)
-    | (?P<plain_auth_head>\b(?:proxy-)?authorization\\?["']?\s*[:=]\s*\\?["']?)
-      (?P<plain_auth>(?=[^\s"']*\d)[^\s"'\\,;]{{16,}})
-    | (?P<scheme_head>\b(?:bearer|basic)\s+)(?P<scheme_value>(?=[A-Za-z0-9._~+/-]*[\d=])[A-Za-z0-9._~+/-]{{12,}}=*)
-    | (?P<cookie_head>\b(?:set-)?cookie\\?["']?\s*:\s*\\?["']?)(?P<cookie_value>[^\r\n"'\\]*=[^\r\n"'\\]*)
-    | (?P<flag_head>--?(?:[a-z]+-)?(?:password|passwd|token|secret|api-key)\s+)(?P<flag_value>{_QUOTED}|[^\s"'-]\S*)
+    | (?P<plain_auth_head>\b(?:proxy-)?authorization\\?["']?\s{{0,40}}[:=]\s{{0,40}}\\?["']?)
+      (?P<plain_auth>(?=[^\s"']{{0,300}}\d)[^\s"'\\,;]{{16,}})
+    | (?P<scheme_head>\b(?:bearer|basic)\s{{1,40}})
+      (?P<scheme_value>(?=[A-Za-z0-9._~+/-]{{0,300}}[\d=])[A-Za-z0-9._~+/-]{{12,}}=*)
+    | (?P<cookie_head>\b(?:set-)?cookie\\?["']?\s{{0,40}}:\s{{0,40}}\\?["']?)
+      (?P<cookie_value>[^\r\n"'\\=]{{0,300}}=[^\r\n"'\\]*)
+    | (?P<flag_head>--?(?:[a-z]+-)?(?:password|passwd|token|secret|api-key)\s{{1,40}})
+      (?P<flag_value>{_QUOTED}|[^\s"'-]\S*)
     | (?P<sql_head>\b(?:identified\s+by|(?:with|user\s+\S+)\s+password|password)\s+)(?P<sql_value>'(?:[^'\\]|\\.|'')*')
     | (?P<pair_head>(?P<pair_name>{_NAME})(?P<pair_sign>\\?["']?\s?(?::|=>|=|%3D)\s?))
       (?:(?P<pair_open>\\")(?P<pair_escaped>(?:[^"\\]|\\[^"])*)(?=\\")|(?P<pair_quoted>{_QUOTED})|(?P<pair_value>{_BARE}))
     | (?P<query_head>[?&]key=)(?P<query_value>[A-Za-z0-9_-]{{12,}})
     | (?P<shape>\b(?:AKIA|ASIA)[A-Z0-9]{{16}}\b
-        |\beyJ[A-Za-z0-9_-]{{8,}}\.eyJ[A-Za-z0-9_-]{{5,}}(?:\.[A-Za-z0-9_-]*)?
+        |\beyJ[A-Za-z0-9_-]{{8,2000}}\.eyJ[A-Za-z0-9_-]{{5,}}(?:\.[A-Za-z0-9_-]*)?
         |\bgh[pousr]_[A-Za-z0-9]{{30,}}|\bgithub_pat_[A-Za-z0-9_]{{30,}}|\bglpat-[A-Za-z0-9_-]{{20,}}
-        |\bxox[abeprs]-[A-Za-z0-9-]{{10,}}|\bsk-(?=[A-Za-z0-9_-]*\d)[A-Za-z0-9_-]{{20,}}|\b[sr]k_(?:live|test)_[A-Za-z0-9]{{10,}}
+        |\bxox[abeprs]-[A-Za-z0-9-]{{10,}}|\bsk-(?=[A-Za-z0-9_-]{{0,300}}\d)[A-Za-z0-9_-]{{20,}}|\b[sr]k_(?:live|test)_[A-Za-z0-9]{{10,}}
         |\bAIza[A-Za-z0-9_-]{{35}}|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{{20,}})
     """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,

@@ -95,6 +95,30 @@ def test_bad_runbooks_are_named_and_nothing_is_brought_in(tmp_path: Path) -> Non
     assert not KnowledgeDocument.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# {'t' * 301}\n\ntext\n",
+        f"---\ntitle: {'t' * 301}\n---\ntext\n",
+        '---\ntitle: "a\\0b"\n---\ntext\n',
+        '---\ntitle: a\naliases: ["x\\0y"]\n---\ntext\n',
+        '---\ntitle: a\nalerts: ["\\ud800"]\n---\ntext\n',
+    ],
+)
+def test_what_cannot_be_stored_of_a_runbook_is_named_in_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.md").write_text(text, encoding="utf-8")
+    with pytest.raises(CommandError, match=r"a\.md: "):
+        run("import_runbooks", str(tmp_path))
+
+
+def test_a_path_that_is_too_long_is_named(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["d" * 200] * 3)
+    deep.mkdir(parents=True)
+    (deep / "a.md").write_text("# A\n\ntext\n", encoding="utf-8")
+    with pytest.raises(CommandError, match="longer than 500"):
+        run("import_runbooks", str(tmp_path))
+
+
 # ---- diagnose -------------------------------------------------------------------------------------------------
 
 

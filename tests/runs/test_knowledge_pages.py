@@ -2,16 +2,18 @@
 
 import re
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils.html import escape
 
 from runs import library
 from runs.knowledge.chunking import Document, read_markdown
-from runs.models import DiagnosisRun, KnowledgeDocument, RunDocument
+from runs.models import DiagnosisRun, KnowledgeChunk, KnowledgeDocument, RunDocument
 from runs.pages.markdownhtml import html_of
 from tests.audit.told_runs import told_run
 from tests.factories import RunFactory, SessionFactory, UserFactory
@@ -210,6 +212,66 @@ def test_a_document_of_a_megabyte_comes_a_page_at_a_time(client: Client) -> None
 )
 def test_markdown_becomes_plain_html(markdown: str, html: str) -> None:
     assert html in html_of(markdown)
+
+
+def page_body(client: Client, address: str) -> str:
+    text = text_of(client, address)
+    return text[text.index("<article") : text.index("</article>")]
+
+
+def private_key() -> list[str]:
+    """Longer than a passage."""
+    return [f"{n:02}" + "Kk9" * 20 for n in range(40)]
+
+
+def shelve_a_key() -> None:
+    lines = "\n".join(private_key())
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{lines}\n-----END RSA PRIVATE KEY-----"
+    shelve(
+        "keys", f"---\naliases: [token=abc123secret]\n---\n# Rotating keys\n\nReplace it:\n\n```\n{key}\n```\n\nDone.\n"
+    )
+
+
+def test_a_secret_is_masked_before_the_document_is_cut(client: Client) -> None:
+    shelve_a_key()
+    stored = " ".join([KnowledgeDocument.objects.get().text, *KnowledgeChunk.objects.values_list("text", flat=True)])
+    shown = page_body(client, "/knowledge/keys/") + text_of(client, "/knowledge/?q=rotating+keys")
+    assert not [line for line in private_key() if line in stored + shown]
+    assert "[redacted private key]" in shown
+    assert "abc123secret" not in str(KnowledgeDocument.objects.get().hints)
+
+
+def test_documents_from_before_are_masked_and_cut_again(client: Client) -> None:
+    shelve_a_key()
+    shelve()
+    raw = "# Rotating keys\n\n-----BEGIN RSA PRIVATE KEY-----\n" + "\n".join(private_key())
+    KnowledgeDocument.objects.filter(id="keys").update(text=raw)
+    KnowledgeChunk.objects.filter(document="keys").update(text=private_key()[0])
+    untouched = KnowledgeDocument.objects.get(id="pool").imported_at
+    import_module("runs.migrations.0011_mask_documents").mask(apps, None)
+    assert KnowledgeChunk.objects.get(document="keys").text == "[redacted private key]"
+    assert KnowledgeDocument.objects.get(id="pool").imported_at == untouched
+
+
+def test_a_code_block_of_several_passages_is_code_in_each_on_every_page(client: Client) -> None:
+    lines = "\n".join(f"kubectl get pods -n shop{n} # *step* <b>{n}</b>" for n in range(1_500))
+    shelve("long", f"# Long\n\n## Fix\n\n```sh\n{lines}\n```\n\nAfter the *code*.\n\n## Next\n\nPlain *words*.\n")
+    last = text_of(client, "/knowledge/long/?excerpt=Plain")
+    first, end = page_body(client, "/knowledge/long/"), last[last.index("<article") : last.index("</article>")]
+    assert first.count("<pre") == 60
+    assert "<em>" not in first
+    assert "<em>step</em>" not in end
+    assert "<em>code</em>" in end
+    assert "<em>words</em>" in end
+
+
+def test_a_table_of_several_passages_has_its_head_in_each(client: Client) -> None:
+    rows = "\n".join(f"| what you see {n} | what it means {n} |" for n in range(100))
+    shelve("table", f"# Table\n\n| seen | means |\n|---|---|\n{rows}\n\na | b are no cells\n")
+    body = page_body(client, "/knowledge/table/")
+    assert body.count("<table>") == body.count("<th>seen</th>") == KnowledgeChunk.objects.count() > 2
+    assert "<p>a | b are no cells</p>" in body
+    assert body.count("what you see") == 100
 
 
 # ---- from runs ------------------------------------------------------------------------------------------------

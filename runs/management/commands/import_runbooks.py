@@ -14,6 +14,7 @@ from runs.knowledge.chunking import BadDocument, Document
 
 BUNDLED = Path(chunking.__file__).parent / "runbooks"
 ID_LIMIT = 200
+NAME_LIMIT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class Command(BaseCommand):
             text = found.path.read_text(encoding="utf-8")
             if not found.document_id:
                 raise BadDocument("its name has no letter or digit to make an id of")
+            if len(found.name) > NAME_LIMIT:
+                raise BadDocument(f"its path in the folder is longer than {NAME_LIMIT} characters")
             return chunking.read_markdown(found.document_id, text, fallback_title=found.path.stem)
         except UnicodeDecodeError as error:
             raise CommandError(f"{found.path}: it is not UTF-8 text.", returncode=2) from error

@@ -1,6 +1,7 @@
 """What is masked, and, as important, what is not."""
 
 import json
+import time
 
 import pytest
 
@@ -125,3 +126,24 @@ def test_json_is_cleaned_in_every_corner() -> None:
 def test_long_lines_of_one_kind_of_sign_are_done_quickly_enough_to_finish() -> None:
     for text in ("a" * 50_000, "://" * 20_000, "password" * 10_000, '"' * 50_000, "token=" + "x," * 30_000):
         assert isinstance(clean(text), str)
+
+
+@pytest.mark.parametrize(
+    "stem",
+    [
+        "x://",
+        "-sk-",
+        "sk---a-",
+        "-eyJaaaaaaaa",
+        "cookie: ",
+        "authorization=",
+        "authorization=bearer ",
+        "bearer ab",
+        " ",
+    ],
+)
+def test_what_looks_like_the_beginning_of_a_secret_everywhere_takes_a_moment_and_no_minutes(stem: str) -> None:
+    text = "cookie" + stem * (150_000 // len(stem)) + " token"
+    began = time.process_time()
+    clean(text)
+    assert time.process_time() - began < 5
