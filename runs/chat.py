@@ -51,8 +51,8 @@ def ask(caller: Caller, query: str, session_id: str | None = None, run_id: str |
     """Accept a question: its run is committed and handed to the workers.
 
     `session_id` None opens a new session; one that does not exist is opened under that id. `run_id`: given out with
-    the form that the question was typed into, so that a form that is sent twice asks once. Raises `ApiError`:
-    422 for a query or an id that cannot be, 404 for a session that the caller may not see, 403 for one that it may
+    the form that the question was typed into, or chosen by the caller, so that what is sent twice asks once. Raises
+    `ApiError`: 422 for a query or an id that cannot be, 404 for a session that the caller may not see, 403 for one that it may
     see but that is another person's.
     """
     question = check_query(query)
@@ -64,16 +64,16 @@ def ask(caller: Caller, query: str, session_id: str | None = None, run_id: str |
     except IntegrityError:
         if run_id is None:
             raise
-        return _asked_before(caller, question, run_id) or ask(caller, query, session_id)
+        return _asked_before(caller, question, session_id, run_id) or ask(caller, query, session_id)
     enqueue([asked.run_id])
     return asked
 
 
-def _asked_before(caller: Caller, question: str, run_id: str) -> Asked | None:
-    """None: under that id something else was asked, or somebody else did."""
-    runs = DiagnosisRun.objects.filter(id=run_id, query=question, requested_by_id=caller.user_id)
-    session_id = runs.values_list("session_id", flat=True).first()
-    return Asked(run_id, session_id) if session_id is not None and caller.user_id is not None else None
+def _asked_before(caller: Caller, question: str, session_id: str | None, run_id: str) -> Asked | None:
+    """None: under that id something else was asked, or somewhere else, or by somebody else."""
+    by = {"requested_by_id": caller.user_id, "requested_by_token_id": caller.token_id}
+    found = DiagnosisRun.objects.filter(id=run_id, query=question, **by).values_list("session_id", flat=True).first()
+    return Asked(run_id, found) if found is not None and session_id in {None, found} else None
 
 
 def ask_again(run: DiagnosisRun, caller: Caller) -> Asked:

@@ -23,7 +23,8 @@ def run_id(now_ms: int | None = None) -> str:
     return "run_" + "".join(SORTABLE32[number >> shift & 31] for shift in range(_RUN_BITS - 5, -1, -5))
 
 
-_RUN_ID = re.compile(f"run_[{SORTABLE32}]{{16}}")
+RUN_ID_PATTERN = f"run_[{SORTABLE32}]{{16}}"
+_RUN_ID = re.compile(RUN_ID_PATTERN)
 
 
 def is_run_id(text: str) -> bool:

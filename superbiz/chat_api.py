@@ -28,6 +28,7 @@ from runs.access import Caller, async_caller_auth
 from runs.api import Shape, caller_of_view, run_url
 from runs.chat import Asked
 from runs.errors import CancelReason
+from runs.ids import RUN_ID_PATTERN
 from runs.models import DiagnosisRun
 from runs.models.token import Scope
 from runs.orm import run_in_orm
@@ -38,12 +39,17 @@ router = Router(tags=["chat"], auth=async_caller_auth, by_alias=True)
 
 
 class QuestionBody(Shape):
-    """Without `sessionId` a new session is opened. A field that is not known is refused: it may be a misspelt one."""
+    """Without `sessionId` a new session is opened. A field that is not known is refused: it may be a misspelt one.
+
+    `runId`: an id for the run, of your choice. A question that is sent again under it, because the answer was lost on
+    its way, leads to the run that it started the first time.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     query: Annotated[str, Field(min_length=1, max_length=chat.MAX_QUERY_CHARS)]
     session_id: Annotated[str | None, Field(max_length=64)] = None
+    run_id: Annotated[str | None, Field(pattern=f"^{RUN_ID_PATTERN}$")] = None
 
 
 class AskedShape(Shape):
@@ -61,7 +67,7 @@ class ClearedShape(Shape):
 async def ask(request: HttpRequest, body: QuestionBody, wait: Annotated[float, Query(ge=0, le=MAX_WAIT_S)] = 0) -> Any:
     """With `wait` (seconds) the finished run, or 202 if it still runs then. Who stops waiting cancels nothing."""
     caller = await run_in_orm(caller_of_view, request, Scope.CHAT_WRITE)
-    asked = await run_in_orm(chat.ask, caller, body.query, body.session_id)
+    asked = await run_in_orm(chat.ask, caller, body.query, body.session_id, body.run_id)
     if wait and await _ended_within(asked.run_id, wait):
         return Status(200, await run_in_orm(_finished, caller, asked.run_id))
     return Status(202, _asked_shape(request, asked))
@@ -131,7 +137,7 @@ class _TurnResponse(StreamingHttpResponse):
 async def ask_and_watch(request: HttpRequest, body: QuestionBody) -> Any:
     """Frames carry the timeline, never a word that was not released. The client going away cancels the run."""
     caller = await run_in_orm(caller_of_view, request, Scope.CHAT_WRITE)
-    asking = asyncio.ensure_future(run_in_orm(chat.ask, caller, body.query, body.session_id))
+    asking = asyncio.ensure_future(run_in_orm(chat.ask, caller, body.query, body.session_id, body.run_id))
     try:
         asked = await asyncio.shield(asking)
     except asyncio.CancelledError:

@@ -130,6 +130,13 @@ function keepFocus() {
 
 // ---- asking ----------------------------------------------------------------------------------------------------
 
+// As the server makes them (`runs/ids.py`): 48 bits of milliseconds, then 32 random bits.
+function newRunId() {
+  const [random] = window.crypto.getRandomValues(new Uint32Array(1));
+  const digits = ((BigInt(Date.now()) << 32n) | BigInt(random)).toString(32).padStart(16, "0");
+  return `run_${[...digits].map((digit) => "0123456789abcdefghjkmnpqrstvwxyz"[parseInt(digit, 32)]).join("")}`;
+}
+
 function compose() {
   const { session, chat, ask, limit, person, empty, tooLong, notText, unsent, signedOut, stale, sent } = form.dataset;
   const field = document.getElementById("question");
@@ -183,7 +190,8 @@ function compose() {
   }
 
   async function post() {
-    const body = session ? { query: field.value, sessionId: session } : { query: field.value };
+    // Under the same id until it is known to have arrived: where only the answer was lost, it is not asked twice.
+    const body = { query: field.value, runId: form.elements.run.value, ...(session && { sessionId: session }) };
     const token = form.elements.csrfmiddlewaretoken.value;
     const headers = { "Content-Type": "application/json", "X-CSRFToken": token };
     const answer = await fetch(ask, { method: "POST", headers, body: JSON.stringify(body) });
@@ -192,6 +200,7 @@ function compose() {
       return;
     }
     const { runId, sessionId } = await answer.json();
+    form.elements.run.value = newRunId();
     put("");
     await show(runId, sessionId);
   }

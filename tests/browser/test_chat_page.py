@@ -118,6 +118,27 @@ def test_a_reload_in_the_middle_loses_nothing(visitor: Visitor, worker: Worker, 
     assert ChatSession.objects.count() == 1
 
 
+def test_an_answer_lost_on_its_way_asks_nothing_twice(visitor: Visitor, casey: User) -> None:
+    session = session_of(casey)
+    visitor.sign_in(casey)
+    page = visitor.page
+    visitor.open(f"/chat/{session.id}/")
+
+    def lose(route: Route) -> None:
+        route.fetch()
+        route.abort("connectionreset")
+
+    page.route("**/api/chat", lose, times=1)
+    ask(page, "Why is checkout slow?")
+    expect(page.get_by_text("It could not be sent.")).to_be_visible()
+    for turns in (1, 2):
+        ask(page, "Why is checkout slow?")
+        expect(page.locator(".turn")).to_have_count(turns)
+        expect(question(page)).to_have_value("")
+    assert DiagnosisRun.objects.count() == 2
+    visitor.complaints.clear()  # the browser says of the broken connection that it was
+
+
 def test_a_connection_that_breaks_loses_nothing(visitor: Visitor, casey: User) -> None:
     run = opening(session=session_of(casey), trigger="CHAT")
     visitor.sign_in(casey)

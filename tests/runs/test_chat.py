@@ -113,4 +113,12 @@ def test_an_id_that_is_taken_for_something_else_loses_no_question(ada: User) -> 
     given = chat.ask(Caller(user=ada), "Why?", run_id=ids.run_id()).run_id
     other = chat.ask(Caller(user=ada), "Where?", run_id=given)
     stranger = chat.ask(Caller(user=UserFactory()), "Why?", run_id=given)
-    assert len({given, other.run_id, stranger.run_id}) == 3
+    elsewhere = chat.ask(Caller(user=ada), "Why?", "another", run_id=given)
+    assert len({given, other.run_id, stranger.run_id, elsewhere.run_id}) == 4
+
+
+def test_a_program_may_ask_again_when_the_answer_was_lost(token: ApiToken) -> None:
+    given = ids.run_id()
+    first = chat.ask(Caller(token=token), "Why?", "mine", run_id=given)
+    assert chat.ask(Caller(token=token), "Why?", "mine", run_id=given) == first
+    assert DiagnosisRun.objects.count() == 1
