@@ -52,8 +52,8 @@ def ask(caller: Caller, query: str, session_id: str | None = None, run_id: str |
 
     `session_id` None opens a new session; one that does not exist is opened under that id. `run_id`: given out with
     the form that the question was typed into, or chosen by the caller, so that what is sent twice asks once. Raises
-    `ApiError`: 422 for a query or an id that cannot be, 404 for a session that the caller may not see, 403 for one that it may
-    see but that is another person's.
+    `ApiError`: 422 for a query or an id that cannot be, 404 for a session that the caller may not see, 403 for one
+    that it may see but that is another person's.
     """
     question = check_query(query)
     if session_id is not None:
