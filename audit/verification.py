@@ -106,13 +106,22 @@ def _head_edits(head: Row, frames: Sequence[Row]) -> Iterator[Problem]:
 def _ledger_problems(record: Record) -> Iterator[Problem]:
     steps = {row["id"]: row for row in record.ledgers.steps}
     invocations = {row["invocation_id"]: row for row in record.ledgers.invocations}
+    reasoning, calls = _by_step(record.ledgers.reasoning), _by_step(record.ledgers.calls)
     for frame in record.frames:
         if frame["ledger_digest"] is None:
             continue
         if frame["event_type"] == EventType.TOOL_INVOCATION:
             yield from _invocation_problems(frame, invocations.get(frame["invocation_id"]))
         elif frame["event_type"] == EventType.AGENT_MODEL_STEP:
-            yield from _step_problems(record, frame, steps.get(frame["step_id"]))
+            step_id = frame["step_id"]
+            yield from _step_problems(frame, steps.get(step_id), reasoning.get(step_id, []), calls.get(step_id, []))
+
+
+def _by_step(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["step_id"], []).append(row)
+    return found
 
 
 def _invocation_problems(frame: Row, row: Row | None) -> Iterator[Problem]:
@@ -123,7 +132,7 @@ def _invocation_problems(frame: Row, row: Row | None) -> Iterator[Problem]:
         yield Problem(Fault.EDITED, where, f"{_name(frame)} was written over other content")
 
 
-def _step_problems(record: Record, frame: Row, step: Row | None) -> Iterator[Problem]:
+def _step_problems(frame: Row, step: Row | None, reasoning: Sequence[Row], calls: Sequence[Row]) -> Iterator[Problem]:
     where = f"agent_step {frame['step_id']}"
     if step is None:
         yield Problem(Fault.REMOVED, where, f"{_name(frame)} answers for it")
@@ -132,8 +141,6 @@ def _step_problems(record: Record, frame: Row, step: Row | None) -> Iterator[Pro
         if chain.step_opening_digest(step) != frame["ledger_digest"]:
             yield Problem(Fault.EDITED, where, f"{_name(frame)} was written over another opening")
         return
-    reasoning = [row for row in record.ledgers.reasoning if row["step_id"] == step["id"]]
-    calls = [row for row in record.ledgers.calls if row["step_id"] == step["id"]]
     if chain.step_closing_digest(step, reasoning, calls) != frame["ledger_digest"]:
         yield _closing_problem(frame, where, reasoning, calls)
 
@@ -201,7 +208,10 @@ def _changed_decisions(record: Record, run: Row) -> Iterator[str]:
     """Which of the decisions that the row keeps differ from what their frames, of the last attempt, vouch for."""
     attempt: list[Row] = []
     for frame in record.frames:
-        attempt = [] if frame["event_type"] == EventType.RUN_STARTED else [*attempt, frame]
+        if frame["event_type"] == EventType.RUN_STARTED:
+            attempt.clear()
+        else:
+            attempt.append(frame)
     for frame in attempt:
         place = _DECIDED.get(frame["event_type"])
         if place is not None and frame["content_digest"] is not None:
