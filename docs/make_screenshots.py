@@ -4,8 +4,8 @@
     .venv/bin/python docs/make_screenshots.py http://127.0.0.1:8000 --link SIGN-IN-LINK [--out FOLDER]
 
 Run pages are those of the newest run in the list, or of `--run ID`. Needs Debian's chromium. The pictures of the
-docs are made with `--only run-top-light run-proof-light run-tool-dark run-narrow`, those of the list on the seeded runs
-of `bench.seeding` with `--only runs-search-light runs-search-dark runs-search-narrow
+docs are made with `--only run-top-light run-proof-light run-tool-dark run-narrow run-top-chinese`, those of the list on
+the seeded runs of `bench.seeding` with `--only runs-search-light runs-search-dark runs-search-narrow
 runs-attention-light`, those of prompts with `--only prompt-page-light prompt-diff-light prompt-activation-dark
 prompt-dry-run-light prompt-log-light prompt-diff-narrow`: these first edit, try, activate and roll back the verifier's
 prompt on that server, as an administrator would, so take one that is only for pictures. The same holds for those of
@@ -285,8 +285,13 @@ def shoot_all(browser: Browser, base: str, album: Album, options: argparse.Names
         shoot_list(page, base, album, screen)
         page.goto(f"{base}/runs/run_none/")
         album.shoot(page, f"not-found-{screen}")
-        if screen != "chinese" and album.wants("run-"):
-            shoot_run(page, address_of_run(page, base, options), album, screen)
+        if album.wants("run-"):
+            address = address_of_run(page, base, options)
+            if screen == "chinese":
+                page.goto(address)
+                album.shoot(page, "run-top-chinese", full_page=False)
+            else:
+                shoot_run(page, address, album, screen)
         context.close()
 
 
