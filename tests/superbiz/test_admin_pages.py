@@ -35,7 +35,8 @@ def test_the_admin_leads_to_the_same_places_as_every_page(client: Client, path: 
         return re.findall(r'href="([^"]*)"', main[1])
 
     text = client.get(path).content.decode()
-    assert places(text) == places(client.get("/").content.decode()) == ["/", "/alerts/", "/chat/", "/admin/"]
+    everywhere = ["/", "/alerts/", "/chat/", "/knowledge/", "/admin/"]
+    assert places(text) == places(client.get("/").content.decode()) == everywhere
     assert '<a href="/admin/" aria-current="true">' in text
 
 
