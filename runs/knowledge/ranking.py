@@ -84,7 +84,8 @@ class Ranking:
         return self._chunks.scores(query)
 
     def _coverage(self, query: Sequence[str], position: int) -> float:
-        asked = set(query)
+        # One letter or digit stands in nearly every text: it may order documents, but is no ground to call one relevant.
+        asked = {word for word in query if len(word) > 1 or not word.isascii()}
         weights = {word: self._idf.get(word, self._unknown_idf) for word in asked}
         total = sum(weights.values())
         held = sum(weight for word, weight in weights.items() if word in self._vocabulary[position])

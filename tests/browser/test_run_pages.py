@@ -12,7 +12,7 @@ from tests.audit.told_runs import EXCERPT, FRAMES, STEP_EVENT, TOOL_EVENT, finis
 from tests.browser.conftest import Server, Visitor, visiting
 from tests.browser.wire import wire_to
 from tests.browser.working import Worker, alert_comes_in, ended
-from tests.factories import AlertFactory
+from tests.factories import AlertFactory, RunFactory, SessionFactory, published
 
 
 def test_from_sign_in_to_the_answer_its_proof_and_the_reasoning_behind_it(visitor: Visitor, reader: User) -> None:
@@ -223,6 +223,30 @@ def test_no_page_is_wider_than_a_narrow_screen(narrow_visitor: Visitor, reader: 
     narrow_visitor.sign_in(reader)
     page = narrow_visitor.page
     for path in ("/", f"/runs/{run.id}/", *(f"/runs/{run.id}/?event={n}" for n in range(1, FRAMES + 1))):
+        narrow_visitor.open(path)
+        page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+
+
+def test_words_without_an_end_widen_no_page(narrow_visitor: Visitor, reader: User) -> None:
+    told = published().model_dump(mode="json", by_alias=True)
+    told |= {"conclusion": "c" * 2000, "scope": "s" * 1000, "limitations": ["l" * 500] * 10}
+    told["sourceDocuments"] = [{"documentId": "d" * 200, "title": "t" * 300}]
+    told["statements"][0]["text"] = "w" * 2000
+    told["claims"][0] |= {"claimId": "i" * 100, "claimText": "k" * 2000}
+    told["statements"][0]["claimIds"] = ["i" * 100]
+    told["claims"][0]["evidence"][0] |= {
+        "toolName": "m" * 100,
+        "rawPath": "$." + "p" * 200,
+        "evidenceExcerpt": "e" * 999,
+    }
+    session = SessionFactory.create(owner=reader, title="T" * 200)
+    asked = {"query": "q" * 2000, "subject": {"version": 1}, "trigger": "CHAT", "session": session}
+    first, second = (RunFactory.create(success=True, published_result=told, **asked) for _ in range(2))
+    narrow_visitor.sign_in(reader)
+    page = narrow_visitor.page
+    compared = f"/runs/compare/?a={first.id}"
+    for path in ("/", f"/runs/{first.id}/", f"{compared}&b={second.id}", compared, f"/chat/{session.id}/", "/chat/"):
         narrow_visitor.open(path)
         page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path

@@ -137,3 +137,10 @@ def test_searching_is_the_same_from_many_threads(index: KnowledgeIndex) -> None:
     for thread in threads:
         thread.join()
     assert [together[at] for at in range(len(queries))] == alone
+
+
+@pytest.mark.parametrize("query", ["%s %d", "s", "a b c d", "1 2 3", "%d/%d"])
+def test_single_letters_and_digits_are_no_ground_to_find_anything(query: str) -> None:
+    texts = ("Reload with `nginx -s reload`.", "Set `-d 3`, then `c 2 1`.", "Plan b.")
+    documents = [Document(f"d{at}", f"Title {at}", text) for at, text in enumerate(texts)]
+    assert KnowledgeIndex(documents).search(query).hits == ()
