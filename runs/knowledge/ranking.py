@@ -84,7 +84,7 @@ class Ranking:
         return self._chunks.scores(query)
 
     def _coverage(self, query: Sequence[str], position: int) -> float:
-        # One letter or digit stands in nearly every text: it may order documents, but is no ground to call one relevant.
+        # One letter or digit stands in nearly every text: it may order documents, and makes none relevant.
         asked = {word for word in query if len(word) > 1 or not word.isascii()}
         weights = {word: self._idf.get(word, self._unknown_idf) for word in asked}
         total = sum(weights.values())
