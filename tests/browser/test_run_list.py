@@ -29,6 +29,12 @@ def test_the_list_keeps_open_runs_up_to_date_and_filters_in_the_address(visitor:
     expect(page.locator(f"#row-{run.id}")).to_have_count(0)
     expect(page.locator(f"#row-{waiting.id}")).to_be_visible()
     expect(page).to_have_url(re.compile(r"[?&]q=orders"))
+    places = page.evaluate("history.length")
+    with page.expect_response(lambda answer: "q=orders" in answer.url):
+        page.get_by_label("Search").press("Enter")
+    page.get_by_label("Search").blur()
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("history.length") == places, "back would lead to the same page"
     page.reload()
     expect(page.locator("#run-rows > tr")).to_have_count(1)
 
