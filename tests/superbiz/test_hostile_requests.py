@@ -71,6 +71,8 @@ PARAMETERS = {
 PATHS = (
     *("/api/runs/{odd}", "/api/runs/{odd}/events", "/api/diagnosis/{odd}/trace", "/runs/{odd}/", "/runs/{odd}/live/"),
     *("/api/diagnosis/{odd}/trace/reasoning?runId={odd}", "/runs/{run}/events/{odd}/restricted/", "/sign-in/{odd}/"),
+    *("/chat/{odd}/", "/chat/{odd}/turns/{odd}/", "/alerts/{odd}/", "/knowledge/{odd}/", "/runs/{odd}/feedback/"),
+    *("/sessions/{odd}/", "/runs/{odd}/report.md", "/runs/{odd}/trace.json", "/runs/{odd}/record/"),
     *("/static/{odd}", "/admin/{odd}", "/admin/audit/agentstep/{odd}/change/", "/{odd}"),
 )
 HEADERS: tuple[dict[str, str], ...] = (
