@@ -301,8 +301,17 @@ def test_a_draft_outlives_a_reload_and_not_its_sending_or_signing_out(visitor: V
     visitor.open("/chat/")
     expect(question(page)).to_have_value("half a question")
     assert len(drafts(page)) == 1
+    aside = page.context.new_page()
+    aside.goto(page.url)
+    # As "back" shows a page that the browser has put aside.
+    shown_again = "dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))"
+    aside.evaluate(shown_again)
+    expect(question(aside)).to_be_visible()
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url(re.compile("/sign-in/"))
+    aside.evaluate(shown_again)
+    aside.wait_for_url(re.compile("/sign-in/"))
+    aside.close()
     assert drafts(page) == []
 
 

@@ -58,6 +58,11 @@ ODD = (
 PARAMETERS = {
     "/": ("status", "outcome", "trigger", "q", "before", "id"),
     "/runs/watched/": ("id",),
+    "/runs/compare/": ("a", "b"),
+    "/chat/": ("ask", "q", "before"),
+    "/alerts/": ("state", "severity", "run", "q", "before"),
+    "/alerts/watched/": ("id",),
+    "/knowledge/": ("q", "page"),
     "/runs/{run}/": ("event",),
     "/runs/{run}/live/": ("after",),
     "/runs/{run}/events/1/restricted/": ("event",),
