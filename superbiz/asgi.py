@@ -2,11 +2,13 @@
 
 import os
 
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 
+from superbiz.bodies import bounded
 from superbiz.env import load_env_or_exit
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "superbiz.settings")
 load_env_or_exit()
 
-application = get_asgi_application()
+application = bounded(get_asgi_application(), settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
