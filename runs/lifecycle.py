@@ -251,26 +251,46 @@ def mark_intent(ref: RunRef, intent: Intent) -> bool:
 def finish(ref: RunRef, conclusion: Conclusion, counted: Tally | None = None) -> bool:
     """RUNNING → terminal, with RUN_FINISHED. False: another outcome or another worker was first.
 
+    Where cancelling had been accepted before, the run ends so, whatever it came to: nothing is published after that.
     `counted`: the counters of the attempt that ends here; None: those on the row stand. With them an end that was
     stored already, its answer lost, is recognised as this one.
     """
     with transaction.atomic():
-        ended = _end(_held(ref), conclusion, counted)
-        if ended:
+        ended = _end_as_asked(ref, conclusion, counted)
+        if ended is not None:
             _write_finished(ref)
-            if conclusion.published is not None and conclusion.published.source_documents:
+            if ended.published is not None and ended.published.source_documents:
                 library.note_citations(ref.run_id)
-    if not ended:
+    if ended is None:
         return counted is not None and _ended_so(ref, conclusion, counted)
-    log.info("run finished", run_id=ref.run_id, outcome=conclusion.status)
+    log.info("run finished", run_id=ref.run_id, outcome=ended.status)
     return True
+
+
+def _end_as_asked(ref: RunRef, conclusion: Conclusion, counted: Tally | None) -> Conclusion | None:
+    """How the run ended; None where it is not held any more."""
+    if conclusion.status == RunStatus.CANCELLED:
+        return conclusion if _end(_held(ref), conclusion, counted) else None
+    if _end(_held(ref).filter(cancel_requested_at__isnull=True), conclusion, counted):
+        return conclusion
+    reason = _held(ref).values_list("cancel_requested_reason", flat=True).first()
+    stopped = _stopped(conclusion, reason) if reason else None
+    return stopped if stopped is not None and _end(_held(ref), stopped, counted) else None
+
+
+def _stopped(conclusion: Conclusion, reason: str) -> Conclusion:
+    return cancelled(CancelReason(reason), conclusion.emitted, conclusion.safe_content.looked_at)
 
 
 def _ended_so(ref: RunRef, conclusion: Conclusion, counted: Tally) -> bool:
     """Whether the run's end is this one: by its last start, with all that it had counted, saying the same."""
-    row = DiagnosisRun.objects.filter(id=ref.run_id, outcome=conclusion.status).first()
+    row = DiagnosisRun.objects.filter(id=ref.run_id).first()
+    if row is None:
+        return False
+    if row.status == RunStatus.CANCELLED != conclusion.status and row.cancel_requested_reason:
+        conclusion = _stopped(conclusion, row.cancel_requested_reason)
     return (
-        row is not None
+        row.outcome == conclusion.status
         and tally.starts(row.emitted) == counted.start
         and tally.of_start(row.emitted, counted.start) == counted.emitted
         and row.safe_content == safe_content(conclusion, row.rule_set_version)

@@ -15,7 +15,7 @@ from gatekeeper.types import Intent, RuleMode, RuleSetting, Severity
 from runs import lifecycle, tally
 from runs.conclusions import cancelled, failed
 from runs.errors import CancelReason, FailureCode
-from runs.harness.run import Emitted, Spending
+from runs.harness.run import Conclusion, Emitted, Spending
 from runs.lifecycle import Pins, RunRequest
 from runs.models import DiagnosisRun
 from runs.observers import RunRef
@@ -240,6 +240,24 @@ def test_cancelling_a_run_that_runs_marks_it_once(told: Told) -> None:
         assert (answer.accepted, answer.status, answer.repeated) == (True, "RUNNING", repeated)
     assert told.events(run_id) == ["RUN_CANCEL_REQUESTED"]
     assert lifecycle.heartbeat({run_id: ref.lease_token}).cancel_requested == {run_id: CancelReason.USER_REQUESTED}
+
+
+@pytest.mark.parametrize(
+    "reached", [conclusion(), withheld(), failed(FailureCode.INTERNAL)], ids=lambda end: end.status
+)
+def test_what_is_reached_after_cancelling_was_accepted_is_not_published(told: Told, reached: Conclusion) -> None:
+    run_id = queued()
+    ref = claimed(run_id)
+    assert lifecycle.request_cancel(run_id, CancelReason.USER_REQUESTED).accepted
+    counted = tally.Tally(1, Spending(model_calls=2), reached.emitted)
+    assert lifecycle.finish(ref, reached, counted)
+    assert lifecycle.finish(ref, reached, counted), "the answer to the first try may have been lost"
+    stored = row(run_id)
+    assert (stored.status, stored.cancel_reason, stored.published_result) == ("CANCELLED", "USER_REQUESTED", None)
+    assert (stored.safe_content or {})["lookedAt"] == reached.safe_content.looked_at
+    assert stored.model_calls == 2
+    assert told.events(run_id) == ["RUN_CANCEL_REQUESTED", "RUN_FINISHED"]
+    assert lifecycle.request_cancel(run_id, CancelReason.USER_REQUESTED).accepted
 
 
 @pytest.mark.parametrize(("trait", "accepted"), [("failed", False), ("success", False)])
