@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gatekeeper.terms import terms
+from gatekeeper.terms import Source, Term, terms, unsupported_terms
 from gatekeeper.text import fold, legible
 
 LEAST = 1.0
@@ -101,23 +101,42 @@ class Vocabulary:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Vocabulary":
-        stems: set[str] = set()
-        pairs: set[str] = set()
-        characters: set[str] = set()
-        for text in texts:
-            read = legible(fold(text))
-            stems.update(stem(part) for word in _WORD.findall(read) for part in _parts(word))
-            for run in _HAN_RUN.findall(read):
-                pairs.update(_pairs(run))
-                characters.update(run)
-        starts = {word[:n] for word in stems for n in range(_SHORTEST_SHARED_START, min(len(word), _LONGEST_WORD) + 1)}
-        return cls(frozenset(stems), frozenset(starts), frozenset(pairs), frozenset(characters))
+        return _vocabulary(tuple(texts))
 
     def has(self, word: str) -> bool:
         """Whether a stem stands here; a longer form of the same word counts as it."""
         if word in self.stems or word in self.starts:
             return True
         return any(word[:n] in self.stems for n in range(_SHORTEST_SHARED_START, min(len(word), _LONGEST_WORD)))
+
+
+# A release asks for those of its few dozen claims again with every sentence.
+@lru_cache(maxsize=256)
+def _vocabulary(texts: tuple[str, ...]) -> Vocabulary:
+    stems: set[str] = set()
+    pairs: set[str] = set()
+    characters: set[str] = set()
+    for text in texts:
+        read = legible(fold(text))
+        stems.update(stem(part) for word in _WORD.findall(read) for part in _parts(word))
+        for run in _HAN_RUN.findall(read):
+            pairs.update(_pairs(run))
+            characters.update(run)
+    starts = {word[:n] for word in stems for n in range(_SHORTEST_SHARED_START, min(len(word), _LONGEST_WORD) + 1)}
+    return Vocabulary(frozenset(stems), frozenset(starts), frozenset(pairs), frozenset(characters))
+
+
+def unsupported(text: str, sources: Iterable[str]) -> list[Term]:
+    """The numbers, codes and identifiers of a text that none of the sources has."""
+    read = fold(text)
+    if next(terms(read), None) is None:
+        return []
+    return unsupported_terms(read, [_source(source) for source in sources])
+
+
+@lru_cache(maxsize=256)
+def _source(text: str) -> Source:
+    return Source(fold(text))
 
 
 def sentences(text: str) -> list[str]:

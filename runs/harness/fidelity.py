@@ -11,10 +11,11 @@ refused is said in the claims' own words instead, so a true sentence lost costs 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from gatekeeper.terms import Source, Term, terms, unsupported_terms
+from gatekeeper.terms import Term, terms
 from gatekeeper.text import fold, legible
 from gatekeeper.types import Claim, ClaimKind
 from runs.harness import absence, coverage
@@ -35,6 +36,7 @@ _CHANGE = re.compile(
     r"|从.*[到至升降]|由.*[到至变升降]|上升|下降|升[至到]|降[至到]|增[加至长]|减[少至]|原[为来是]",
     re.IGNORECASE | re.DOTALL,
 )
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _ADVICE = re.compile(
     r"\b(?:runbooks?|documents?|guid\w+|advis\w+|advice|recommend\w*|suggest\w*|should|next\s+steps?|consider|propos\w+)\b"
     r"|手册|文档|指南|预案|建议|应当|应该|推荐",
@@ -48,6 +50,12 @@ class Ground:
 
     claims: tuple[Claim, ...]
     given: tuple[str, ...]
+
+
+# A release asks of the same few dozen texts again with every sentence.
+@lru_cache(maxsize=2_048)
+def _has(wording: re.Pattern[str], text: str) -> bool:
+    return wording.search(fold(text)) is not None
 
 
 def first_fault(text: str, ground: Ground) -> str | None:
@@ -100,15 +108,24 @@ def _all_texts(claims: Iterable[Claim]) -> list[str]:
 
 def _stands_in(sentence: str, texts: Sequence[str], given: Sequence[str]) -> bool:
     """All its figures and names in the texts, and the words of each clause together in a clause of them."""
-    if unsupported_terms(fold(sentence), [Source(fold(text)) for text in (*texts, *given)]):
+    if coverage.unsupported(sentence, (*texts, *given)):
         return False
-    known = [Vocabulary.of((clause,)) for text in (texts or given) for clause in _clauses(text)]
+    known = [each for text in (texts or given) for each in _known_by_clause(text)]
     return all(any(coverage.holds(clause, each) for each in known) for clause in _clauses(sentence))
 
 
-def _figures(text: str) -> list[Term]:
+@lru_cache(maxsize=256)
+def _known_by_clause(text: str) -> tuple[Vocabulary, ...]:
+    """The words of each clause; a clause that comes again adds nothing."""
+    return tuple(Vocabulary.of((clause,)) for clause in dict.fromkeys(_clauses(text)))
+
+
+@lru_cache(maxsize=1_024)
+def _figures(text: str) -> tuple[Term, ...]:
     """The numbers, without times of day and dates, whose place in a sentence says nothing."""
-    return [term for term in terms(fold(text)) if term.value is not None and re.fullmatch(r"\d+(?:\.\d+)?", term.value)]
+    return tuple(
+        term for term in terms(fold(text)) if term.value is not None and re.fullmatch(r"\d+(?:\.\d+)?", term.value)
+    )
 
 
 def _reorders(sentence: str, ground: Ground) -> bool:
@@ -117,7 +134,7 @@ def _reorders(sentence: str, ground: Ground) -> bool:
         return False
     kept = [(text, [term.value for term in _figures(text)]) for text in (*_all_texts(ground.claims), *ground.given)]
     holding = [(text, values) for text, values in kept if set(said) <= set(values)]
-    if not any(_CHANGE.search(fold(text)) for text in (sentence, *(text for text, _ in holding))):
+    if not any(_has(_CHANGE, text) for text in (sentence, *(text for text, _ in holding))):
         return False
     return bool(holding) and not any(_in_order(said, values) for _, values in holding)
 
@@ -137,7 +154,7 @@ def _directions(text: str) -> dict[str | None, set[str]]:
 
 def _turns_direction(sentence: str, claims: Iterable[Claim]) -> bool:
     """Whether a number of a change stands there as its old or new value and no text has it so."""
-    if not _CHANGE.search(fold(sentence)):
+    if not _has(_CHANGE, sentence):
         return False
     told: dict[str | None, set[str]] = {}
     for text in _all_texts(claims):
@@ -156,18 +173,19 @@ def _in_order(said: Sequence[str | None], kept: Sequence[str | None]) -> bool:
 
 
 def _names_cause(sentence: str, ground: Ground) -> bool:
-    if not _CAUSE.search(fold(sentence)) or of_knowledge(sentence):
+    if not _has(_CAUSE, sentence) or of_knowledge(sentence):
         return False
-    return not any(_CAUSE.search(fold(text)) for text in _all_texts(ground.claims))
+    return not any(_has(_CAUSE, text) for text in _all_texts(ground.claims))
 
 
-def _clauses(text: str) -> Iterator[str]:
-    return (clause for clause in _CLAUSE.split(legible(fold(text))) if clause.strip())
+@lru_cache(maxsize=1_024)
+def _clauses(text: str) -> tuple[str, ...]:
+    return tuple(clause for clause in _CLAUSE.split(legible(fold(text))) if clause.strip())
 
 
 def _turns_meaning(sentence: str, claims: Iterable[Claim]) -> bool:
     """Whether what a clause is made of stands in the claims only in clauses that say the opposite."""
-    clauses = [clause for text in _all_texts(claims) for clause in _clauses(text)]
+    clauses = list(dict.fromkeys(clause for text in _all_texts(claims) for clause in _clauses(text)))
     denied = [clause for clause in clauses if denies(clause)]
     stated = [clause for clause in clauses if not denies(clause)]
     failing = [clause for clause in stated if like_denial(clause)]
@@ -201,7 +219,7 @@ _CONDITION = re.compile(
 
 def _drops_condition(sentence: str, claims: Iterable[Claim]) -> bool:
     """Whether it says, without the "when", what advice only supposes."""
-    if _CONDITION.search(fold(sentence)):
+    if _has(_CONDITION, sentence):
         return False
     supposed, said = [], []
     for text in _all_texts(claim for claim in claims if claim.kind is ClaimKind.GUIDANCE):
@@ -226,7 +244,7 @@ def _tells_as_fact(sentence: str, before: str, ground: Ground) -> bool:
     Advice may be longer than the sentence that calls it so.
     """
     kinds = {ClaimKind.OBSERVATION}
-    if _ADVICE.search(fold(before + sentence)):
+    if _has(_ADVICE, before + sentence):
         kinds.add(ClaimKind.GUIDANCE)
     if denies(before + sentence):
         kinds.add(ClaimKind.NEGATIVE_OBSERVATION)
@@ -242,5 +260,5 @@ def _tells_as_fact(sentence: str, before: str, ground: Ground) -> bool:
     if len(firm) == len(ground.claims):
         return False
     known = Vocabulary.of((*_all_texts(firm), *ground.given))
-    named = unsupported_terms(fold(sentence), [Source(fold(text)) for text in (*_all_texts(firm), *ground.given)])
+    named = coverage.unsupported(sentence, (*_all_texts(firm), *ground.given))
     return bool(named) or not all(coverage.holds(part, known) for part in coverage.sentences(sentence))

@@ -6,6 +6,7 @@ opposite with the words of its evidence.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from gatekeeper.text import fold, legible
 from runs.harness.coverage import stem
@@ -36,17 +37,20 @@ _OF_KNOWLEDGE = re.compile(
 )
 
 
+@lru_cache(maxsize=4_096)
 def denies(text: str) -> bool:
     """Whether a text denies something, or counts nothing; not to know, or not to have looked, denies nothing."""
     said = _OF_KNOWLEDGE.sub(" ", legible(fold(text)))
     return _DENIAL.search(said) is not None or _QUANTITY.search(said) is not None
 
 
+@lru_cache(maxsize=4_096)
 def like_denial(text: str) -> bool:
     """Whether a text says that something failed, is missing or is closed to someone."""
     return _LIKE_DENIAL.search(legible(fold(text))) is not None
 
 
+@lru_cache(maxsize=4_096)
 def of_knowledge(text: str) -> bool:
     """Whether a text says what is not known, or was not looked at."""
     return _OF_KNOWLEDGE.search(legible(fold(text))) is not None

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gatekeeper.terms import Source, unsupported_terms
-from gatekeeper.text import fold, hidden_characters
+from gatekeeper.text import hidden_characters
 from gatekeeper.types import Claim, RuleSet, SourceKind, Verdict
 from runs.harness import coverage, fidelity
 from runs.harness.absence import proves_absence, says_too_much, tells_empty, tells_state
@@ -67,8 +66,7 @@ class Released:
 
 def unsupported_words(text: str, claims: Iterable[Claim], input_texts: Iterable[str]) -> list[str]:
     """Numbers, codes and identifiers of `text` that neither `claims` (with their excerpts) nor the input have."""
-    known = [Source(fold(source)) for source in (*_texts_of(claims), *input_texts)]
-    return [term.text for term in unsupported_terms(fold(text), known)]
+    return [term.text for term in coverage.unsupported(text, (*_texts_of(claims), *input_texts))]
 
 
 def release(material: Material) -> Released:
