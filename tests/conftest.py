@@ -9,7 +9,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
+
+# How long an example takes says what else the machine does.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 SERVERS = pytest.StashKey[Any]()
 TOLD = "told at the end"

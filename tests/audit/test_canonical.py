@@ -60,7 +60,7 @@ json_values = st.recursive(
 
 
 @pytest.mark.django_db
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(json_values)
 @example(1e300)
 @example(-1.7976931348623157e308)

@@ -13,7 +13,7 @@ import httpx
 from tests.e2e.outside import Outside, alert_of, browser_of, check_record, make_callers, verify_ledger
 from tests.servers.chat_wire import Behaviour, Hang
 from tests.servers.openai_compatible import OpenAICompatibleServer
-from tests.superbiz.instance import PATIENCE_S, Instance, Up, free_port, processes_of, running
+from tests.superbiz.instance import PATIENCE_S, Instance, Up, processes_of, running, with_tables
 
 EXECUTOR = "executor_evidence_v2"
 WORKER = "superbiz --quiet worker"
@@ -107,7 +107,7 @@ class Site:
 def recovery_site(var: Path, **settings: str) -> Iterator[Site]:
     """An instance on a model server of its own."""
     with OpenAICompatibleServer() as server:
-        instance = Instance(var, free_port())
+        instance = with_tables(var)
         model = {
             "SUPERBIZ_LLM": "openai:test-model",
             "SUPERBIZ_LLM_BASE_URL": server.base_url,

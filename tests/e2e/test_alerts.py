@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.e2e.outside import HOOK, Outside, alert_body, alert_of, browser_of, evidence_of, make_callers
-from tests.superbiz.instance import Instance, free_port, running
+from tests.superbiz.instance import Instance, running, with_tables
 
 GRAFANA = "/api/alerts/grafana"
 AI_OPS = "/api/ai_ops"
@@ -52,7 +52,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    instance = Instance(tmp_path_factory.mktemp("alerts") / "var", free_port())
+    instance = with_tables(tmp_path_factory.mktemp("alerts") / "var")
     ignored = {"SUPERBIZ_ALERT_IGNORE_NAMES": "Watchdog, Heart beat *"}
     with running(instance, SUPERBIZ_RECORDED_EVIDENCE=evidence_of("pool-exhausted"), **ignored) as up:
         up.sign_in_link()

@@ -23,7 +23,7 @@ from tests.e2e.outside import (
     verify_ledger,
 )
 from tests.e2e.test_contract import RUN_KEYS, check_error
-from tests.superbiz.instance import Instance, free_port, running
+from tests.superbiz.instance import Instance, running, with_tables
 
 ROWS_OF_MEMORY = """
 from runs.models import DiagnosisRun
@@ -43,7 +43,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    instance = Instance(tmp_path_factory.mktemp("chat") / "var", free_port())
+    instance = with_tables(tmp_path_factory.mktemp("chat") / "var")
     with running(instance, SUPERBIZ_RECORDED_EVIDENCE=evidence_of("pool-exhausted")) as up:
         up.sign_in_link()
         tokens = {"api": ["chat:write", "runs:read", "runs:cancel"], "reader": ["runs:read"]}

@@ -10,7 +10,7 @@ import pytest
 
 from superbiz.env import BASE_DIR
 from tests.e2e.outside import HOOK, Outside, alert_of, check_record, evidence_of, make_callers, read_events
-from tests.superbiz.instance import Instance, free_port, running
+from tests.superbiz.instance import Instance, running, with_tables
 
 RUN_KEYS = {
     "runId", "sessionId", "trigger", "intent", "status", "outcome", "verdict", "releaseDecision", "failureCode",
@@ -62,7 +62,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    instance = Instance(tmp_path_factory.mktemp("contract") / "var", free_port())
+    instance = with_tables(tmp_path_factory.mktemp("contract") / "var")
     with running(instance, SUPERBIZ_RECORDED_EVIDENCE=evidence_of("pool-exhausted")) as up:
         up.sign_in_link()
         tokens = {

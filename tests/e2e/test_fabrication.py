@@ -28,7 +28,7 @@ from tests.e2e.outside import (
 from tests.servers.brain import Brain, Forgery
 from tests.servers.chat_wire import Question, Reaction
 from tests.servers.openai_compatible import OpenAICompatibleServer
-from tests.superbiz.instance import Instance, free_port, running
+from tests.superbiz.instance import Instance, running, with_tables
 
 MARKER = "FABRICATED"
 REJECTED_BY = {
@@ -109,7 +109,7 @@ def alert(number: int, case: Case | None) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     liar = Liar()
-    instance = Instance(tmp_path_factory.mktemp("fabrication") / "var", free_port())
+    instance = with_tables(tmp_path_factory.mktemp("fabrication") / "var")
     with OpenAICompatibleServer(liar) as server:
         settings = {
             "SUPERBIZ_LLM": "openai:test-model",

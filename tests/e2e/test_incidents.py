@@ -22,7 +22,7 @@ from runs.models import DiagnosisRun
 from runs.observers import observers
 from runs.worker import WorkerLoop
 from tests.e2e.outside import INCIDENTS, alert_of, evidence_of
-from tests.superbiz.instance import Instance, free_port
+from tests.superbiz.instance import with_tables
 
 SLUGS = ("pool-exhausted", "cpu-red-herring", "false-alarm")
 EXIT_CODES = {"SUCCESS": 0, "DEGRADED": 3}
@@ -76,7 +76,7 @@ def words_of(claim: dict[str, Any]) -> str:
 @pytest.fixture(scope="module")
 def diagnosed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Diagnosed]:
     """Each incident by a command of its own that starts what it needs and leaves nothing running."""
-    instance = Instance(tmp_path_factory.mktemp("incidents") / "var", free_port())
+    instance = with_tables(tmp_path_factory.mktemp("incidents") / "var")
     found = {}
     for slug in SLUGS:
         settings = {"SUPERBIZ_RECORDED_EVIDENCE": evidence_of(slug)}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.outside import alert_body, evidence_of
 from tests.servers.openai_compatible import Brain, OpenAICompatibleServer
-from tests.superbiz.instance import Instance, free_port
+from tests.superbiz.instance import with_tables
 
 SLUG = "pool-exhausted"
 IN_LOGS = {
@@ -62,7 +62,7 @@ def leaked(text: str) -> list[str]:
 
 @pytest.mark.parametrize("model", ["offline", "openai:test-model"])
 def test_no_secret_of_an_alert_or_of_a_tool_leaves_its_place(leaky: Path, tmp_path: Path, model: str) -> None:
-    instance = Instance(tmp_path, free_port())
+    instance = with_tables(tmp_path)
     with OpenAICompatibleServer(Brain()) as server:
         settings = {
             "SUPERBIZ_LLM": model,

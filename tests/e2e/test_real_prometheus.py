@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.outside import HOOK, Outside, check_record, event_types, verify_ledger
 from tests.servers.exporter import Exporter
-from tests.superbiz.instance import PATIENCE_S, Instance, free_port, running
+from tests.superbiz.instance import PATIENCE_S, Instance, free_port, running, with_tables
 
 GAUGE = "orders_waiting"
 EVENTS_OF_A_RELEASED_RUN = {
@@ -124,7 +124,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("world")
     prometheus, alertmanager = program("prometheus"), program("prometheus-alertmanager")
     at_prometheus, at_alertmanager = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
-    instance = Instance(folder / "var", free_port())
+    instance = with_tables(folder / "var")
     with ExitStack() as stack:
         urls = {"PROMETHEUS_URL": f"http://{at_prometheus}", "ALERTMANAGER_URL": f"http://{at_alertmanager}"}
         up = stack.enter_context(running(instance, **urls))

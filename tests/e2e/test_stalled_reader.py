@@ -4,7 +4,6 @@ import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from audit.streams import STALL_S
 from tests.e2e.outside import Outside, check_record, make_callers, verify_ledger
 from tests.e2e.recovering import WEB
-from tests.superbiz.instance import PATIENCE_S, Instance, free_port, processes_of, running
+from tests.superbiz.instance import PATIENCE_S, Instance, processes_of, running, with_tables
 
 FRAMES = 8_000
 
@@ -65,7 +64,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    instance = Instance(Path(tmp_path_factory.mktemp("stalled")) / "var", free_port())
+    instance = with_tables(tmp_path_factory.mktemp("stalled") / "var")
     with running(instance) as up:
         up.sign_in_link()
         yield Place(instance, make_callers(instance, {"reader": ["runs:read"]})["reader"])

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 
+from superbiz.embedded import locked
 from superbiz.env import BASE_DIR, setting_names
 from superbiz.places import Places
 
@@ -78,6 +79,24 @@ class Instance:
     def sockets(self) -> list[Path]:
         folders = [self.places.run, self.places.sockets]
         return [path for folder in folders if folder.exists() for path in folder.rglob("*") if path.is_socket()]
+
+
+def with_tables(var: Path) -> Instance:
+    """An instance whose database has its tables: what each first start would do is done once in a test run.
+
+    A copy of a folder that a command has started and stopped PostgreSQL in; whoever comes first makes it.
+    """
+    of_run = Path(os.environ["SUPERBIZ_VAR"])
+    first = Instance(of_run / "with-tables", free_port())
+    with locked(of_run / "with-tables.lock", wait_s=PATIENCE_S) as held:
+        assert held is not None, "another test makes the tables, and takes very long"
+        if not first.places.var.exists():
+            done = first.manage("migrate", "--verbosity", "0")
+            assert done.returncode == 0, done.stderr
+    var.mkdir(parents=True, exist_ok=True)
+    # Keeps owners and permissions: PostgreSQL may run as a user of its own.
+    subprocess.run(["cp", "-a", str(first.places.var / "postgres"), str(var)], check=True)
+    return Instance(var, free_port())
 
 
 class Up:

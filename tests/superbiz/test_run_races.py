@@ -10,8 +10,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from audit.models import TraceEvent, TraceHead
-from audit.record import load_record
+from audit.record import load_records
 from audit.verification import verify
 from runs import lifecycle, tally
 from runs.errors import CancelReason
@@ -86,19 +85,20 @@ def test_the_ledger_tells_one_end_and_it_is_the_row_s(tell_at_the_end: Callable[
     lifecycle.recover_lost()  # what the reaper passed over in its round, because another had locked it
 
     ends: Counter[str] = Counter()
-    for held in runs:
-        run_id = held.run.run_id
-        row = DiagnosisRun.objects.get(id=run_id)
-        frames = list(TraceEvent.objects.filter(run_id=run_id).order_by("sequence_no"))
-        assert [frame.sequence_no for frame in frames] == list(range(1, len(frames) + 1))
-        finished = [frame for frame in frames if frame.event_type == "RUN_FINISHED"]
-        assert [frame.details["outcome"] for frame in finished] == [row.outcome]
+    run_ids = [held.run.run_id for held in runs]
+    rows = DiagnosisRun.objects.in_bulk(run_ids)
+    for record in load_records(run_ids):
+        row, frames = rows[record.run_id], record.frames
+        assert [frame["sequence_no"] for frame in frames] == list(range(1, len(frames) + 1))
+        finished = [frame for frame in frames if frame["event_type"] == "RUN_FINISHED"]
+        assert [frame["details"]["outcome"] for frame in finished] == [row.outcome]
         assert frames[-1] == finished[0]
-        assert (row.trace_event_count, row.trace_head_hash) == (len(frames), frames[-1].hash)
-        assert TraceHead.objects.get(run_id=run_id).closed
+        assert (row.trace_event_count, row.trace_head_hash) == (len(frames), frames[-1]["hash"])
+        assert record.head is not None
+        assert record.head["closed"]
         assert tally.total(row.emitted) == Emitted(events=len(frames)), row.emitted
         assert row.model_calls in {0, 2}
-        assert verify(load_record(run_id)) == []
+        assert verify(record) == []
         ends[f"{row.outcome} {row.release_decision or row.failure_code or row.cancel_reason}"] += 1
     tell_at_the_end(f"{ROUNDS} races: " + ", ".join(f"{count} × {end}" for end, count in ends.most_common()))
     assert sum(ends.values()) == ROUNDS

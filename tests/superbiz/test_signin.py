@@ -19,7 +19,7 @@ from redis import Redis
 
 from superbiz.signin import ADMIN_NAME, WRONG_LINKS, NoLink, issue_link
 from tests.factories import UserFactory
-from tests.superbiz.instance import Instance, free_port, running
+from tests.superbiz.instance import running, with_tables
 
 pytestmark = pytest.mark.django_db
 
@@ -132,7 +132,7 @@ def test_who_tries_out_links_is_stopped_and_others_are_not(client: Client) -> No
 
 
 def test_the_command_prints_a_link_where_superbiz_runs_and_says_so_where_it_does_not(tmp_path: Path) -> None:
-    instance = Instance(tmp_path, free_port())
+    instance = with_tables(tmp_path)
     done = instance.manage("sign_in_link")
     assert (done.returncode, done.stdout) == (2, "")
     assert "SuperBiz is not running" in done.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.superbiz.instance import Instance, free_port, running
+from tests.superbiz.instance import Instance, running, with_tables
 
 HOST = "superbiz.example"
 GUESSES = 5
@@ -28,7 +28,7 @@ def guess(instance: Instance, address: str, host: str) -> int:
 
 @pytest.mark.parametrize(("hosts", "elsewhere"), [(HOST, 200), ("", 429)], ids=["behind a proxy", "loopback only"])
 def test_the_proxys_word_counts_where_there_is_a_proxy(tmp_path: Path, hosts: str, elsewhere: int) -> None:
-    instance = Instance(tmp_path, free_port())
+    instance = with_tables(tmp_path)
     host = hosts or f"127.0.0.1:{instance.port}"
     with running(instance, SUPERBIZ_ALLOWED_HOSTS=hosts) as up:
         up.sign_in_link()
