@@ -19,6 +19,7 @@ from runs.models import ChatSession, DiagnosisRun
 from runs.models.run import RunStatus
 from runs.models.token import Scope
 from runs.pages import chatlist, chatpage
+from runs.pages.links import turn_address
 from runs.pages.view import page_view, target_of
 from runs.reruns import may_ask_again
 from runs.searching import WORDS_LIMIT
@@ -45,7 +46,7 @@ def _run_or_404(caller: Caller, session_id: str, run_id: str) -> DiagnosisRun:
     return run
 
 
-def _turn_address(session_id: str, run_id: str) -> str:
+def _newest_turn_address(session_id: str, run_id: str) -> str:
     return f"{reverse('conversation', args=[session_id])}#turn-{run_id}"
 
 
@@ -79,7 +80,7 @@ def chat_page(request: HttpRequest, caller: Caller) -> HttpResponse:
         asked = chat.ask(caller, question, run_id=_given_id(request))
     except ApiError as error:
         return _start(request, caller, question, _refusal(error), status=error.status)
-    return redirect(_turn_address(asked.session_id, asked.run_id))
+    return redirect(_newest_turn_address(asked.session_id, asked.run_id))
 
 
 def _start(
@@ -129,7 +130,7 @@ def conversation(request: HttpRequest, caller: Caller, session_id: str) -> HttpR
         asked = chat.ask(caller, question, session.id, run_id=_given_id(request))
     except ApiError as error:
         return _show(request, caller, session, question, _refusal(error), status=error.status)
-    return redirect(_turn_address(asked.session_id, asked.run_id))
+    return redirect(_newest_turn_address(asked.session_id, asked.run_id))
 
 
 def _show(
@@ -158,7 +159,7 @@ def turn(request: HttpRequest, caller: Caller, session_id: str, run_id: str) -> 
     run = _run_or_404(caller, session_id, run_id)
     target = target_of(request)
     if not target:
-        return redirect(_turn_address(session_id, run_id))
+        return redirect(turn_address(session_id, run_id))
     part = "chat/parts/progress.html" if target == f"progress-{run_id}" else "chat/parts/turn.html"
     return render(request, part, {"turn": chatpage.turn_of(caller, run), "session_id": session_id})
 
@@ -199,10 +200,10 @@ def ask_again(request: HttpRequest, caller: Caller, session_id: str, run_id: str
     run = _run_or_404(caller, session_id, run_id)
     if run.status not in chatpage.AGAIN or not may_ask_again(caller, run):
         messages.info(request, _("Only a turn without an answer is asked again. Nothing was sent."))
-        return redirect(_turn_address(session_id, run_id))
+        return redirect(turn_address(session_id, run_id))
     # A turn shows its button until it was asked again: pressed twice, it leads to the same new turn.
     again = reruns.ask_again(run, caller, seen="")
-    return redirect(_turn_address(session_id, again.run_id))
+    return redirect(_newest_turn_address(session_id, again.run_id))
 
 
 @require_POST

@@ -16,6 +16,7 @@ from runs.feedback import MAX_NOTE, NoteTooLong
 from runs.models import DiagnosisRun
 from runs.models.feedback import Rating
 from runs.pages.feedbackview import feedback_views, history_of
+from runs.pages.links import turn_address
 from runs.pages.view import page_view, target_of
 
 WITHDRAW = "none"
@@ -83,5 +84,5 @@ def _refuse(request: HttpRequest, caller: Caller, run: DiagnosisRun, why: str) -
 
 def _back(caller: Caller, run: DiagnosisRun, where: str) -> str:
     if where == "chat" and run.session.owner_id == caller.user_id:
-        return f"{reverse('conversation', args=[run.session_id])}#feedback-{run.id}"
+        return turn_address(run.session_id, run.id, "feedback")
     return f"{reverse('run', args=[run.id])}#feedback-{run.id}"

@@ -48,3 +48,8 @@ def document_address(document_id: str, excerpt: str = "") -> str:
         return ""
     page = reverse("document", args=[document_id])
     return f"{page}?{urlencode({'excerpt': excerpt[:EXCERPT_CHARS]})}" if excerpt else page
+
+
+def turn_address(session_id: str, run_id: str, part: str = "turn") -> str:
+    """Where a turn, or a part of it, stands in its conversation, however many came after it."""
+    return f"{reverse('conversation', args=[session_id])}?{urlencode({'at': run_id})}#{part}-{run_id}"

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from datetime import timedelta
 from html import unescape
 from typing import Any
 
@@ -13,7 +14,7 @@ from django.test import Client
 from runs import feedback
 from runs.models import DiagnosisRun, RunFeedback
 from runs.models.feedback import Rating
-from tests.factories import RunFactory, SessionFactory, UserFactory
+from tests.factories import RunFactory, SessionFactory, UserFactory, now
 
 pytestmark = pytest.mark.django_db
 
@@ -89,11 +90,14 @@ def test_the_same_again_leaves_no_trace(browser: Client, run: DiagnosisRun) -> N
 
 
 def test_from_its_conversation_it_leads_back_there(browser: Client, casey: User) -> None:
-    run = RunFactory(session=SessionFactory(owner=casey), trigger="CHAT", success=True)
-    page = browser.get(f"/chat/{run.session_id}/").content.decode()
-    assert f'action="/runs/{run.id}/feedback/"' in page
+    long_ago = now() - timedelta(hours=1)
+    run = RunFactory(session=SessionFactory(owner=casey), trigger="CHAT", success=True, queued_at=long_ago)
+    for _ in range(21):
+        RunFactory(session=run.session, trigger="CHAT", success=True)
     answer = browser.post(f"/runs/{run.id}/feedback/", {"rating": "useful", "back": "chat"})
-    assert answer["Location"] == f"/chat/{run.session_id}/#feedback-{run.id}"
+    address, _, place = answer["Location"].partition("#")
+    assert f'id="{place}"' in browser.get(address).content.decode(), "the turn is not on that page"
+    assert f'action="/runs/{run.id}/feedback/"' in browser.get(address).content.decode()
 
 
 def test_a_part_of_the_page_is_answered_with_that_part(browser: Client, run: DiagnosisRun) -> None:
