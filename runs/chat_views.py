@@ -154,12 +154,18 @@ def _show(
 @require_safe
 @page_view
 def turn(request: HttpRequest, caller: Caller, session_id: str, run_id: str) -> HttpResponse:
-    """One turn, or of it how far it has got, for the page that shows it; by itself it leads to that page."""
+    """One turn, or of it how far it has got, for the page that shows it; by itself it leads to that page.
+
+    `?after=`, a turn that the page shows last: with those that came between.
+    """
     _asked_by(caller)
     run = _run_or_404(caller, session_id, run_id)
     target = target_of(request)
     if not target:
         return redirect(turn_address(session_id, run_id))
+    if target == "turns" and (after := request.GET.get("after")):
+        shown = chatpage.turns_after(caller, run.session, after)
+        return render(request, "chat/parts/turns.html", {"turns": shown, "session_id": session_id})
     part = "chat/parts/progress.html" if target == f"progress-{run_id}" else "chat/parts/turn.html"
     return render(request, part, {"turn": chatpage.turn_of(caller, run), "session_id": session_id})
 

@@ -1,7 +1,7 @@
 """A conversation: its turns, the oldest first, each with what it asked and what became of it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -149,6 +149,16 @@ def conversation(caller: Caller, session: ChatSession, before: str = "", at: str
         newest=newest,
         cleared=forgotten and newest,
     )
+
+
+def turns_after(caller: Caller, session: ChatSession, run_id: str) -> tuple[Turn, ...]:
+    """Of the newest turns those after that one, or all where it is not among them. Three queries.
+
+    Where the memory was cleared just after that turn, the page that shows it last says so already.
+    """
+    turns = conversation(caller, session).turns
+    place = next((at for at, turn in enumerate(turns, start=1) if turn.run_id == run_id), 0)
+    return tuple(replace(turn, after_clearing=False) if turn is turns[place] else turn for turn in turns[place:])
 
 
 def _up_to(session: ChatSession, run_id: str) -> list[DiagnosisRun]:

@@ -212,7 +212,10 @@ function compose() {
       return;
     }
     try {
-      await window.htmx.ajax("GET", `${page}turns/${runId}/`, { source: form, target: "#turns", swap: "beforeend" });
+      // With those that were asked meanwhile in another window.
+      const last = turns.querySelector(".turn:last-of-type")?.id.replace("turn-", "") ?? "";
+      const asked = `${page}turns/${runId}/?after=${last}`;
+      await window.htmx.ajax("GET", asked, { source: form, target: "#turns", swap: "beforeend" });
     } catch {
       window.location.reload();
     }

@@ -118,8 +118,11 @@ def test_a_reload_in_the_middle_loses_nothing(visitor: Visitor, worker: Worker, 
     assert ChatSession.objects.count() == 1
 
 
-def test_an_answer_lost_on_its_way_asks_nothing_twice(visitor: Visitor, casey: User) -> None:
+def test_an_answer_lost_on_its_way_asks_nothing_twice_and_other_windows_turns_come_along(
+    visitor: Visitor, casey: User
+) -> None:
     session = session_of(casey)
+    RunFactory.create(session=session, trigger="CHAT", failed=True)
     visitor.sign_in(casey)
     page = visitor.page
     visitor.open(f"/chat/{session.id}/")
@@ -131,11 +134,12 @@ def test_an_answer_lost_on_its_way_asks_nothing_twice(visitor: Visitor, casey: U
     page.route("**/api/chat", lose, times=1)
     ask(page, "Why is checkout slow?")
     expect(page.get_by_text("It could not be sent.")).to_be_visible()
-    for turns in (1, 2):
+    RunFactory.create(session=session, trigger="CHAT", failed=True, query="Asked in another window")
+    for turns in (3, 4):
         ask(page, "Why is checkout slow?")
         expect(page.locator(".turn")).to_have_count(turns)
         expect(question(page)).to_have_value("")
-    assert DiagnosisRun.objects.count() == 2
+    assert DiagnosisRun.objects.count() == 4
     visitor.complaints.clear()  # the browser says of the broken connection that it was
 
 

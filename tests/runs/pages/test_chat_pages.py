@@ -358,3 +358,17 @@ def test_first_questions_come_from_alerts_and_runbooks_and_nowhere_else(browser:
     assert [unescape(words) for _href, words in found] == ["Why is <b>Pool</b> firing on checkout-api?"]
     prefilled = browser.get(f"/chat/?ask={found[0][0]}").content.decode()
     assert "Why is &lt;b&gt;Pool&lt;/b&gt; firing on checkout-api?</textarea>" in prefilled
+
+
+def test_a_question_brings_the_turns_along_that_another_window_asked(browser: Client, casey: User) -> None:
+    session = session_of(casey, cleared_at=now() - timedelta(minutes=15))
+    shown, between, mine = (
+        turn_in(session, failed=True, query=name, queued_at=now() - timedelta(minutes=age))
+        for name, age in (("Shown", 20), ("Between", 10), ("Mine", 5))
+    )
+    headers = {"HX-Request": "true", "HX-Target": "turns"}
+    for after, expected in ((shown, [between, mine]), (between, [mine]), (mine, [])):
+        answer = browser.get(f"/chat/{session.id}/turns/{mine.id}/?after={after.id}", headers=headers)
+        page = answer.content.decode()
+        assert re.findall(r'id="turn-([^"]+)"', page) == [run.id for run in expected]
+        assert "The memory was cleared here." not in page
