@@ -28,7 +28,7 @@ up: $(RUNTIME)
 	@exec $(BIN)/python manage.py up
 
 test: $(DEV)
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 check: $(DEV)
 	$(BIN)/ruff check .

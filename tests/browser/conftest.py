@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 import uvicorn
+from django.conf import settings
 from django.contrib.auth.models import Permission, User
 from django.core.asgi import get_asgi_application
+from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from gatekeeper import rulesets
@@ -89,6 +91,13 @@ class Visitor:
         self.page.get_by_role("button", name="Sign in").click()
         self.page.wait_for_url(f"{self.base}/")
         self.settle()
+
+    def come_as(self, user: User) -> None:
+        """Signed in already, with a session as signing in makes it."""
+        client = Client()
+        client.force_login(user)
+        name = settings.SESSION_COOKIE_NAME
+        self.page.context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": self.base}])
 
     def settle(self) -> None:
         """Until the list's figures are there: leaving before would cut their request off, which htmx calls an error."""

@@ -21,7 +21,7 @@ def cut_off(page: Page, selector: str) -> list[str]:
 
 def test_the_sidebar_is_whole_on_a_low_window(browser: Browser, server: Server, anna: User) -> None:
     with visiting(browser, server.base, viewport={"width": 1280, "height": 500}) as visitor:
-        visitor.sign_in(anna)
+        visitor.come_as(anna)
         visitor.open("/admin/auth/group/")
         bar = visitor.page.locator("#nav-sidebar")
         assert bar.evaluate("bar => bar.scrollHeight <= bar.clientHeight + 1")
@@ -34,7 +34,7 @@ def test_the_sidebar_is_whole_on_a_low_window(browser: Browser, server: Server, 
 def test_nothing_of_a_list_is_cut_off_on_a_narrow_screen(narrow_visitor: Visitor, anna: User, path: str) -> None:
     sync_shipped()
     TokenFactory.create(name="alertmanager", created_by=anna)
-    narrow_visitor.sign_in(anna)
+    narrow_visitor.come_as(anna)
     narrow_visitor.open(path)
     page = narrow_visitor.page
     expect(page.locator("#result_list td").first).to_be_visible()

@@ -45,7 +45,7 @@ def test_diagnose_now_leads_from_the_inbox_to_the_new_run(visitor: Visitor, oper
 
 def test_a_silence_is_made_and_ended_by_keyboard(visitor: Visitor, operator: User) -> None:
     alert = an_alert()
-    visitor.sign_in(operator)
+    visitor.come_as(operator)
     visitor.open(f"/alerts/{alert.id}/")
     page = visitor.page
     page.locator(".silence > summary").focus()
@@ -63,7 +63,7 @@ def test_a_silence_is_made_and_ended_by_keyboard(visitor: Visitor, operator: Use
 def test_badges_of_open_runs_follow_them(visitor: Visitor, operator: User) -> None:
     run = opening()
     alert = an_alert(last_run=run)
-    visitor.sign_in(operator)
+    visitor.come_as(operator)
     visitor.open("/alerts/")
     badge = visitor.page.locator(f"#alert-{alert.id} .alerts-run .badge")
     expect(badge).to_have_text("Running")
@@ -75,7 +75,7 @@ def test_badges_of_open_runs_follow_them(visitor: Visitor, operator: User) -> No
 def test_the_page_of_an_alert_follows_its_runs(visitor: Visitor, operator: User) -> None:
     run = opening()
     alert = an_alert(last_run=run)
-    visitor.sign_in(operator)
+    visitor.come_as(operator)
     visitor.open(f"/alerts/{alert.id}/")
     badge = visitor.page.locator(".history .badge")
     expect(badge).to_have_text("Running")
@@ -86,7 +86,7 @@ def test_the_page_of_an_alert_follows_its_runs(visitor: Visitor, operator: User)
 def test_the_inbox_is_filtered_in_the_address_and_grows_as_one_scrolls(visitor: Visitor, operator: User) -> None:
     for n in range(60):
         an_alert(alert_name=f"A{n}", severity="critical" if n % 2 else "info")
-    visitor.sign_in(operator)
+    visitor.come_as(operator)
     visitor.open("/alerts/")
     page = visitor.page
     rows = page.locator("#alert-rows [data-row]")

@@ -35,7 +35,7 @@ def test_a_prompt_is_edited_tried_activated_compared_and_rolled_back(
     page = visitor.page
     before = alert_comes_in()
     assert carried(before) == {"chat-verifier-v1"}
-    visitor.sign_in(anna)
+    visitor.come_as(anna)
 
     visitor.open("/admin/prompts/prompt/")
     page.get_by_role("link", name="Verifier", exact=True).click()
@@ -91,7 +91,7 @@ def test_a_prompt_is_edited_tried_activated_compared_and_rolled_back(
 def test_a_question_is_tried_on_an_incident_too(visitor: Visitor, worker: Worker, anna: User) -> None:
     first = PromptVersion.objects.get(prompt_id="chat_planner")
     save_version(first, first.text + "Be brief.\n", by=anna, reason="a try")
-    visitor.sign_in(anna)
+    visitor.come_as(anna)
     visitor.open("/prompts/chat_planner/versions/2/dry-run/")
     visitor.page.get_by_label("Incident").select_option(INCIDENT)
     visitor.page.get_by_label("Question about it").fill("Why does checkout-api answer with errors?")
@@ -108,7 +108,7 @@ def test_a_past_run_is_repeated_without_javascript(plain_visitor: Visitor, worke
     past = ended(alert_comes_in())
     first = PromptVersion.objects.get(prompt_id="chat_verifier")
     save_version(first, first.text + "Be brief.\n", by=anna, reason="a try")
-    plain_visitor.sign_in(anna)
+    plain_visitor.come_as(anna)
     plain_visitor.open("/prompts/chat_verifier/versions/2/dry-run/")
     page = plain_visitor.page
     page.get_by_label("Run:", exact=True).fill(past.id)

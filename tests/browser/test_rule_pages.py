@@ -50,7 +50,7 @@ def test_a_rule_is_tried_in_shadow_after_a_preview_and_the_old_set_is_restored(
     page, first = visitor.page, number()
     before = ended(alert_comes_in())
     assert before.rule_set_version == first
-    visitor.sign_in(anna)
+    visitor.come_as(anna)
 
     visitor.open("/admin/gatekeeper/rule/")
     page.get_by_role("link", name="The excerpt stands in the evidence").click()

@@ -44,7 +44,7 @@ def test_older_runs_come_as_the_reader_scrolls(visitor: Visitor, person: User, q
     at = datetime(2031, 3, 4, tzinfo=UTC)
     for n in range(85):
         RunFactory.create(failed=True, queued_at=at, started_at=at, finished_at=at + timedelta(seconds=n % 4))
-    visitor.sign_in(person)
+    visitor.come_as(person)
     visitor.open(f"/?{query}")
     seen = visitor.page.locator("#run-rows [data-row]")
     expect(seen).to_have_count(40)

@@ -51,7 +51,7 @@ def test_from_sign_in_to_the_answer_its_proof_and_the_reasoning_behind_it(visito
 
 def test_who_lacks_the_permission_sees_no_control_and_no_restricted_text(visitor: Visitor, person: User) -> None:
     run = told_run()
-    visitor.sign_in(person)
+    visitor.come_as(person)
     visitor.open(f"/runs/{run.id}/?event={STEP_EVENT}")
     expect(visitor.page.locator("#panel")).to_contain_text("Executor")
     expect(visitor.page.get_by_text("Read reasoning")).to_have_count(0)
@@ -63,7 +63,7 @@ def test_who_lacks_the_permission_sees_no_control_and_no_restricted_text(visitor
 def test_a_running_run_grows_on_the_page_and_its_answer_comes_without_a_reload(visitor: Visitor, person: User) -> None:
     run = opening()
     page = visitor.page
-    visitor.sign_in(person)
+    visitor.come_as(person)
     visitor.open(f"/runs/{run.id}/?event=3")
     page.evaluate("window.notReloaded = true")
     expect(page.locator("#timeline > li")).to_have_count(3)
@@ -89,7 +89,7 @@ def test_the_address_of_an_event_is_copied_and_opens_it(visitor: Visitor, person
     run = told_run()
     page = visitor.page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    visitor.sign_in(person)
+    visitor.come_as(person)
     visitor.open(f"/runs/{run.id}/?q=query_logs")
     page.locator(f"#event-{TOOL_EVENT} > a").click()
     page.locator("#panel").get_by_role("link", name="Link").click()
@@ -104,7 +104,7 @@ def test_the_address_of_an_event_is_copied_and_opens_it(visitor: Visitor, person
 def test_an_auditor_sees_who_read_without_a_script_too(plain_visitor: Visitor, anna: User, reader: User) -> None:
     run = told_run()
     record_access(Caller(user=reader), run.id, "reasoning")
-    plain_visitor.sign_in(anna)
+    plain_visitor.come_as(anna)
     plain_visitor.open(f"/runs/{run.id}/")
     plain_visitor.page.get_by_text("Restricted texts were read 1 time").click()
     expect(plain_visitor.page.locator("#readings li")).to_contain_text("reader reasoning")
@@ -114,7 +114,7 @@ def test_an_auditor_sees_who_read_without_a_script_too(plain_visitor: Visitor, a
 
 def test_a_run_is_cancelled_only_after_a_second_yes(visitor: Visitor, person: User) -> None:
     run = opening()
-    visitor.sign_in(person)
+    visitor.come_as(person)
     visitor.open(f"/runs/{run.id}/")
     visitor.page.get_by_text("Cancel run").click()
     visitor.page.get_by_role("button", name="Yes, cancel this run").click()
@@ -126,7 +126,7 @@ def test_a_run_is_cancelled_only_after_a_second_yes(visitor: Visitor, person: Us
 def test_a_run_is_asked_again_once_by_a_double_click(visitor: Visitor, operator: User) -> None:
     run = told_run(alert=AlertFactory.create())
     page = visitor.page
-    visitor.sign_in(operator)
+    visitor.come_as(operator)
     visitor.open(f"/runs/{run.id}/")
     page.get_by_role("button", name="Run again").dblclick()
     page.wait_for_url(lambda url: run.id not in url)
@@ -142,7 +142,7 @@ def test_a_run_again_grows_to_its_end_and_is_compared_with_the_first(
 ) -> None:
     first = ended(alert_comes_in(alert=AlertFactory.create()))
     page = visitor.page
-    visitor.sign_in(operator)
+    visitor.come_as(operator)
     visitor.open(f"/runs/{first.id}/")
     worker.hold.set()
     page.get_by_role("button", name="Run again").click()
@@ -158,7 +158,7 @@ def test_a_run_again_grows_to_its_end_and_is_compared_with_the_first(
 def test_without_a_script_a_run_is_asked_again_and_cancelled(plain_visitor: Visitor, operator: User) -> None:
     run = told_run(alert=AlertFactory.create())
     page = plain_visitor.page
-    plain_visitor.sign_in(operator)
+    plain_visitor.come_as(operator)
     plain_visitor.open(f"/runs/{run.id}/")
     page.get_by_role("button", name="Run again").click()
     expect(page.get_by_text("The same was asked again: this is the new run.")).to_be_visible()
@@ -256,7 +256,7 @@ def test_hostile_evidence_runs_nothing_in_the_browser(visitor: Visitor, person: 
     text = f"<img src=x onerror=window.hit=1><script>window.hit=1</script> {EXCERPT}"
     ref = {"raw_path": "$.lines[0].text", "text": text, "shown": True, "relevance": None}
     run = told_run({"evidence_refs": (ref,), "output": {"lines": [{"text": text}]}, "output_preview": text})
-    visitor.sign_in(person)
+    visitor.come_as(person)
     visitor.open(f"/runs/{run.id}/")
     visitor.page.locator(f"#event-{TOOL_EVENT} > a").click()
     expect(visitor.page.locator("#ref-0 mark")).to_have_text(EXCERPT)
@@ -272,7 +272,7 @@ def test_a_connection_that_drops_leaves_no_gap_and_no_repeat_and_live_rows_are_t
         page = visitor.page
         opened: list[str] = []
         page.on("request", lambda request: opened.append(request.url) if "/live/" in request.url else None)
-        visitor.sign_in(person)
+        visitor.come_as(person)
         visitor.open(f"/runs/{run.id}/")
         rows = page.locator("#timeline > li")
         expect(rows).to_have_count(3)
