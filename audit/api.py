@@ -6,10 +6,10 @@ GET /diagnosis/{sessionId}/trace/reasoning?runId=  scope reasoning:read; each re
 
 from typing import Annotated, Any
 
+from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query, Router
 
-from audit.models import TraceEvent
 from audit.readings import record_access
 from audit.shapes import (
     ReasoningListShape,
@@ -29,6 +29,11 @@ from runs.models.token import Scope
 router = Router(tags=["trace"], auth=caller_auth, by_alias=True)
 
 RUNS_OF_SESSION = 50
+_OF_SESSION = """
+    SELECT ARRAY(SELECT id FROM diagnosis_run WHERE session_id = %(session)s
+                 ORDER BY queued_at DESC, id DESC LIMIT %(most)s),
+           EXISTS (SELECT FROM diagnosis_trace_event WHERE session_id = %(session)s AND run_id IS NULL)
+"""
 
 RunIdParameter = Annotated[str | None, Query(alias="runId")]
 
@@ -50,16 +55,13 @@ def _session(caller: Caller, session_id: str) -> ChatSession | None:
 
 
 def session_shape(session_id: str, *, exists: bool = True) -> SessionShape:
-    """What a trace says of its session. `exists` False: records carry its name, and it has no row. Two queries."""
-    run_ids = list(
-        DiagnosisRun.objects.filter(session_id=session_id)
-        .order_by("-queued_at", "-id")
-        .values_list("id", flat=True)[:RUNS_OF_SESSION]
-        if exists
-        else []
-    )
-    legacy = "\0" not in session_id and TraceEvent.objects.filter(session_id=session_id, run_id__isnull=True).exists()
-    return SessionShape(session_id=session_id, run_ids=run_ids, legacy_records=legacy)
+    """What a trace says of its session. `exists` False: records carry its name, and it has no row. One query."""
+    if "\0" in session_id:
+        return SessionShape(session_id=session_id, run_ids=[], legacy_records=False)
+    with connection.cursor() as cursor:
+        cursor.execute(_OF_SESSION, {"session": session_id, "most": RUNS_OF_SESSION})
+        run_ids, legacy = cursor.fetchone()
+    return SessionShape(session_id=session_id, run_ids=run_ids if exists else [], legacy_records=legacy)
 
 
 def _not_found() -> ApiError:

@@ -79,7 +79,7 @@ def time_run_pages(client: "Client", p95: Spread) -> list[Figure]:
     size = len(ask(long, {})[1].encode()) / 1_000
     return [
         Figure("explorer: 10,000-event run, first page", p95(first), "ms p95", aim=LONG_AIM_MS),
-        Figure("explorer: 10,000-event run, first page", size, "KB", aim=LONG_AIM_KB),
+        Figure("explorer: 10,000-event run, size of the first page", size, "KB", aim=LONG_AIM_KB),
         Figure("explorer: 10,000-event run, all pages", seconds, "s", aim=ALL_AIM_S),
         Figure("explorer: details of an event", p95(details), "ms p95", aim=DETAILS_AIM_MS),
         Figure("explorer: 15-event run, page", p95(pages), "ms p95", aim=SHORT_AIM_MS),

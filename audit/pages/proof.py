@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import JSONField
+from django.db.models import JSONField, Value
 from django.db.models.expressions import RawSQL
 
 from audit.models import ToolInvocation
@@ -20,6 +20,7 @@ from runs.models import DiagnosisRun
 from runs.pages.hostile import one_line, seen
 from runs.pages.links import document_address
 from runs.pages.words import Words
+from runs.tools.knowledge import LookupKnowledge
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +154,17 @@ _DOCUMENTS = RawSQL(
     [SourceKind.KNOWLEDGE.value],
     output_field=JSONField(),
 )
+_NO_DOCUMENTS = Value([], output_field=JSONField())
 _HIT = re.compile(r"\$\.hits\[(\d{1,4})\]")
 
 
 def _sources(run_id: str, claims: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], _Source]:
     """By invocation id and path. One query."""
-    cited = {item["sourceInvocationId"] for claim in claims for item in claim["evidence"]}
-    rows = ToolInvocation.objects.filter(run_id=run_id, invocation_id__in=cited).annotate(documents=_DOCUMENTS)
+    items = [item for claim in claims for item in claim["evidence"]]
+    cited = {item["sourceInvocationId"] for item in items}
+    of_runbooks = any(item["toolName"] == LookupKnowledge.name for item in items)
+    documents = _DOCUMENTS if of_runbooks else _NO_DOCUMENTS
+    rows = ToolInvocation.objects.filter(run_id=run_id, invocation_id__in=cited).annotate(documents=documents)
     return {
         (invocation_id, ref["raw_path"]): _Source(index, ref["text"], _document_of(ref["raw_path"], documents))
         for invocation_id, refs, documents in rows.values_list("invocation_id", "evidence_refs", "documents")
